@@ -22,7 +22,7 @@ import msgspec
 
 from ..readers.base import DataFile, Options
 from ..readers.files import content
-from ..readers.kineto.kineto_reader import KinetoReader
+from ..readers.kineto import KinetoReader
 from ..traces.dispatches import Trace
 from .harness import Comparison, Contender
 
@@ -39,7 +39,7 @@ _PEAK = """
 import re, sys
 from pathlib import Path
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.readers.kineto import KinetoReader
 peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 before = peak()
 KinetoReader().trace([DataFile(Path(sys.argv[1]), "trace", True)], Options())

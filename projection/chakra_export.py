@@ -7,7 +7,7 @@ launched late) is a node of the CPU of its own. Of a collective `comm_size` is t
 the message divided by the ranks.
 
 The wire format is that of `schema/protobuf/et_def.proto` of github.com/mlcommons/chakra: messages of protobuf, each
-behind its length, first the `GlobalMetadata`, then a `Node` each. `readers.execution_trace.chakra` reads it.
+behind its length, first the `GlobalMetadata`, then a `Node` each. `readers.execution_trace` reads it.
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
 Paths enter `read` (or `read_traces`); `Measurements` leave: usable rows, rows kept out with their reason, remarks, and
 what each trace holds. Start with `base`: what a reader is, and the registry that detects which one a file belongs to.
-Then `reading` (many files to one table), `trace_files` (which files are one trace) and `parts` (more than fits into
-memory).
+Then `reading` (which files are one trace, many files to one table) and `parts` (more than fits into memory).
 
-A new format is a file of its own here, or a folder where it needs several: subclass `base.Reader` (tables: one row for
-each timing) or `base.TraceReader` (profilers: one row for each activity), decorate it with `register`, and import the
-module below, which registers it. Detection is by content; every command and every message knows the format from then
-on. What formats share stands in `files` (text, CSV, compression), `sqlite`, `labels` (units, devices) and `blas`.
+A new format is a file of its own here: subclass `base.Reader` (tables: one row for each timing) or `base.TraceReader`
+(profilers: one row for each activity), decorate it with `register`, and import the module below, which registers it.
+Detection is by content; every command and every message knows the format from then on. What formats share stands in
+`files` (text, CSV, compression), `sqlite`, `labels` (units, devices) and `blas`.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from . import (  # noqa: F401  (each registers its readers)
     hipblaslt,
     kineto,
     miopen,
-    nsight,
+    ncu,
+    nsys,
     rccl_tests,
     rocpd,
     rocprof,
     rocprofiler_compute,
-    rocprofv3,
+    rocprofv3_csv,
+    rocprofv3_json,
     rpd,
     tidy,
     tunableop,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
-from .batches import RowBatches, TogetherError, row_batches
-from .parts import is_dataset, read_dataset
-from .reading import Measurements, read, read_rows, read_traces
-from .trace_files import TraceFailure
+from .parts import RowBatches, TogetherError, is_dataset, read_dataset, row_batches
+from .reading import Measurements, TraceFailure, read, read_rows, read_traces
 
 __all__ = [
     "Measurements",

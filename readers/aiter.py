@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..remarks import Remark, remark
+from ..remarks import remark
 from ..table.measurements import plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
@@ -229,11 +229,6 @@ def _moe(table: _Table) -> dict[str, Any]:
     }
 
 
-def _by_units(cus: int, gfx: str) -> Remark:
-    also = " (gfx1250 has 256 too)" if cus == 256 else ""
-    return remark("gfx-by-units", f"no gfx id: {cus} CUs are read as {gfx}{also}", cus=cus, gfx=gfx)
-
-
 def _moe_variant(activation: str, weighted: str, tag: str) -> str:
     """Return the activation, whether the first stage applies the weights, and AITER's own tag."""
     words = (activation.removeprefix("ActivationType.").lower(), "doweight_stage1" * (weighted == "1"), tag.strip())
@@ -250,7 +245,9 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]
-            notes.append(Note(_by_units(int(cus), known), rows))
+            also = " (gfx1250 has 256 too)" if cus == "256" else ""
+            text = f"no gfx id: {cus} CUs are read as {known}{also}"
+            notes.append(Note(remark("gfx-by-units", text, cus=int(cus), gfx=known), rows))
         if known:
             names[place], assumption = device_of(
                 known, int(cus) if cus.isdecimal() and len(cus) < _DIGITS else None, stated

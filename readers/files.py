@@ -90,7 +90,11 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
             key = file.path.resolve()
             if key not in found or file.named:
                 found[key] = DataFile(file.path, found[key].label if key in found else file.label, file.named)
-    return _labelled(list(found.values()))
+    many = Counter(file.label for file in found.values())
+    return [
+        replace(file, label=visible_text(file.path.as_posix())) if many[file.label] > 1 else file
+        for file in found.values()
+    ]
 
 
 def campaign_of(path: Path) -> str:
@@ -118,7 +122,10 @@ def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> byte
     DataError
         The file cannot be opened, its compression is damaged, or it has more than `max_bytes` once decompressed.
     """
-    return bytes(view(path, max_bytes=max_bytes)) if size < 0 else _beginning(path, size)
+    if size < 0:
+        return bytes(view(path, max_bytes=max_bytes))
+    with _reading(path), path.open("rb") as file:
+        return _decompressed(file).read(size)
 
 
 def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
@@ -126,15 +133,15 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
     with _reading(path), path.open("rb") as file:
         stream = _decompressed(file)
         if stream is not file:
-            return _inflated(stream, path, max_bytes)
+            # Piece by piece, so that a small archive cannot fill the memory.
+            found = io.BytesIO()
+            while piece := stream.read(_PIECE):
+                check_size(found.tell() + len(piece), max_bytes, path)
+                found.write(piece)
+            return found.getvalue()
         size = os.fstat(file.fileno()).st_size
         check_size(size, max_bytes, path)
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else b""
-
-
-def _beginning(path: Path, size: int) -> bytes:
-    with _reading(path), path.open("rb") as file:
-        return _decompressed(file).read(size)
 
 
 @contextmanager
@@ -144,15 +151,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
-
-
-def _inflated(stream: IO[bytes], path: Path, max_bytes: int) -> bytes:
-    """Return all of a compressed stream, piece by piece, so that a small archive cannot fill the memory."""
-    found = io.BytesIO()
-    while piece := stream.read(_PIECE):
-        check_size(found.tell() + len(piece), max_bytes, path)
-        found.write(piece)
-    return found.getvalue()
 
 
 def check_size(size: int, max_bytes: int, path: Path) -> None:
@@ -346,11 +344,15 @@ def _plain_column(column: pa.ChunkedArray) -> pd.Series:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if any(is_plain(kind) for is_plain in _PLAIN_KINDS):
         return column.to_pandas()
-    return pd.Series([None if value is None else _word(value) for value in column.to_pylist()], dtype=object)
-
-
-def _word(value: object) -> str:
-    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    return pd.Series(
+        [
+            None
+            if value is None
+            else (value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value))
+            for value in column.to_pylist()
+        ],
+        dtype=object,
+    )
 
 
 def plain_rows(content_text: str, source: str) -> pd.DataFrame:
@@ -405,9 +407,3 @@ def _visible(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(place, name) for name in names if name[0] != "." and os.path.isfile(os.path.join(place, name)))
-
-
-def _labelled(files: list[DataFile]) -> list[DataFile]:
-    """Give files that share a label their full path instead."""
-    many = Counter(file.label for file in files)
-    return [replace(file, label=visible_text(file.path.as_posix())) if many[file.label] > 1 else file for file in files]

@@ -122,13 +122,9 @@ class _Log:
         else:
             row[DEFECT] = "line-unlike-header"
             row[DEFECT_DETAIL] = f"{len(values)} values for {len(self._names)} columns"
-        row[_DEVICE_WORD], row[_DEVICE_GFX] = self._device()
-        self.rows.append(row)
-
-    def _device(self) -> tuple[str, str]:
-        """Return the device listed, in words and by gfx id; "" twice where the log lists none or different ones."""
         listed = set(self._devices.values())
-        return next(iter(listed)) if len(listed) == 1 else ("", "")
+        row[_DEVICE_WORD], row[_DEVICE_GFX] = next(iter(listed)) if len(listed) == 1 else ("", "")
+        self.rows.append(row)
 
     def notes(self) -> list[Note]:
         """Return the remarks on the log as a whole."""
@@ -164,7 +160,20 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     rows["layout"] = blas["trans_a"] + blas["trans_b"]
     # The scales of the table are those of its A, which is BLAS's B.
     rows["scale_block"] = text_column(given, "scaleb").map(_SCALES).fillna("")
-    rows["variant"] = _variant(given, blas)
+    # What else tells two problems apart: bias, activation, arithmetic, scales, spaced matrices.
+    activation = text_column(given, "activation_type")
+    compute = text_column(given, "compute_type").str.removeprefix("c_").str.replace("f32_fast_xf32_r", "xf32_r")
+    scale_a, scale_b = text_column(given, "scalea").replace("", "0"), text_column(given, "scaleb").replace("", "0")
+    odd = scale_a.ne(scale_b) | ~scale_b.isin(list(_SCALES))
+    words = [
+        *(pd.Series(word, given.index).mask(_is_off(text_column(given, name)), "") for name, word in _SWITCHES.items()),
+        activation.mask(_is_off(activation), ""),
+        ("compute " + compute).mask(compute.isin(_USUAL_COMPUTE), ""),
+        ("scales " + scale_b + " " + scale_a).where(odd, ""),
+        padding(blas),
+    ]
+    joined = pd.concat(words, axis=1).agg(" ".join, axis=1)
+    rows["variant"] = joined.str.replace(r" +", " ", regex=True).str.strip()
     rows["duration_us"] = text_column(given, "us")
     rows[LINE] = given[LINE].astype("int64")
     rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
@@ -179,23 +188,6 @@ def _dtypes(given: pd.DataFrame, column: str) -> pd.Series:
     plain = text_column(given, column).str.replace(r"_(?:fnuz_)?r$", "", regex=True)
     narrowed = plain.eq("f32") & text_column(given, "compute_type").str.contains("xf32", regex=False)
     return plain.mask(narrowed & (column != "d_type"), "tf32")
-
-
-def _variant(given: pd.DataFrame, blas: pd.DataFrame) -> pd.Series:
-    """Return what else tells two problems apart: bias, activation, arithmetic, scales, spaced matrices."""
-    activation = text_column(given, "activation_type")
-    compute = text_column(given, "compute_type").str.removeprefix("c_").str.replace("f32_fast_xf32_r", "xf32_r")
-    scale_a, scale_b = text_column(given, "scalea").replace("", "0"), text_column(given, "scaleb").replace("", "0")
-    odd = scale_a.ne(scale_b) | ~scale_b.isin(list(_SCALES))
-    words = [
-        *(pd.Series(word, given.index).mask(_is_off(text_column(given, name)), "") for name, word in _SWITCHES.items()),
-        activation.mask(_is_off(activation), ""),
-        ("compute " + compute).mask(compute.isin(_USUAL_COMPUTE), ""),
-        ("scales " + scale_b + " " + scale_a).where(odd, ""),
-        padding(blas),
-    ]
-    joined = pd.concat(words, axis=1).agg(" ".join, axis=1)
-    return joined.str.replace(r" +", " ", regex=True).str.strip()
 
 
 def _is_off(column: pd.Series) -> pd.Series:

@@ -56,7 +56,11 @@ class MiopenReader(Reader):
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""
-        keys, values = _split(text(path, max_bytes=options.table_bytes).splitlines())
+        lines = text(path, max_bytes=options.table_bytes).splitlines()
+        table = pd.DataFrame([line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object)
+        table.index = pd.RangeIndex(1, len(lines) + 1)
+        table = table[table["key"].ne("") | table["value"].ne("")]
+        keys, values = table["key"].str.strip(), table["value"].str.strip()
         problems, malformed = _problems(keys)
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
         rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
@@ -64,14 +68,6 @@ class MiopenReader(Reader):
         refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not-a-convolution", DEFECT_DETAIL: malformed})
         rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
-
-
-def _split(lines: list[str]) -> tuple[pd.Series, pd.Series]:
-    """Return keys and values, indexed by the 1-based line; empty lines are passed over."""
-    table = pd.DataFrame([line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object)
-    table.index = pd.RangeIndex(1, len(lines) + 1)
-    table = table[table["key"].ne("") | table["value"].ne("")]
-    return table["key"].str.strip(), table["value"].str.strip()
 
 
 def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
@@ -82,7 +78,11 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
     forward = found["direction"].eq("F")
     sides = {"in_channels": ("c1", "c2"), "in_d": ("d1", "d2"), "in_h": ("h1", "h2"), "in_w": ("w1", "w2")}
     problem = pd.DataFrame({"op": "conv", "direction": found["direction"]}, index=found.index)
-    problem["layout"] = found["layout"].map({word: _layout(word) for word in found["layout"].unique()})
+    # One word where input, filter and output have the same layout: "NHWC-NHWC-NHWC" is NHWC.
+    parts = {words: words.split("-") for words in found["layout"].unique()}
+    problem["layout"] = found["layout"].map(
+        {words: own[0] if len(set(own)) == 1 else words for words, own in parts.items()}
+    )
     problem["dtype_a"] = found["dtype"]
     for name in ("batch", "groups"):
         problem[name] = found[name].astype(float)
@@ -94,12 +94,6 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         for axis in _AXES:
             problem[f"{name}_{axis}"] = found[f"{name}_{axis}"].astype(float)
     return problem, keys[~keys.index.isin(problem.index)]
-
-
-def _layout(words: str) -> str:
-    """Return one word where input, filter and output have the same layout ("NHWC-NHWC-NHWC" -> "NHWC")."""
-    different = dict.fromkeys(words.split("-"))
-    return words if len(different) > 1 else next(iter(different))
 
 
 def _solvers(values: pd.Series) -> pd.DataFrame:

@@ -125,16 +125,33 @@ class _Log:
         if line.startswith("#"):
             self._take_comment(line)
         elif _ROW.match(line):
-            self._take_row(number, line.split())
+            values = line.split()
+            run = self.runs[-1]
+            run.begun = True
+            row: dict[str, str | int] = {LINE: number, "run": len(self.runs) - 1, DEFECT: "", DEFECT_DETAIL: ""}
+            if len(values) == len(run.columns):
+                row.update(zip(run.columns, values, strict=True))
+            else:
+                row[DEFECT] = "line-unlike-header"
+                row[DEFECT_DETAIL] = f"{len(values)} values for {len(run.columns)} columns"
+            self.rows.append(row)
         elif command := _COMMAND.search(line):
-            self._take_command(_collective_of(command[1]))
+            # Within a table the line may be anything that names the program: the name is kept for the run that follows.
+            collective = _collective_of(command[1])
+            self._commanded = collective or self._commanded
+            if collective and not self.runs[-1].begun:
+                self.runs[-1].collective = collective
 
     def _take_comment(self, line: str) -> None:
         run = self.runs[-1]
         if line.startswith("# nThread"):
             self._next_run()
         elif found := _TABLE.match(line):
-            run.columns = _columns(found[1].split())
+            names: list[str] = []
+            for word in found[1].split():
+                name = word.removeprefix("#")
+                names.append(f"{_IN_PLACE}{name}" if name in names else name)
+            run.columns = names
         elif rank := _RANK.match(line):
             run.ranks.add((rank["group"] or "0", rank["rank"]))
             run.hosts.add(rank["host"])
@@ -145,38 +162,12 @@ class _Log:
             run = self._next_run() if start[1] == "starting" else run
             run.collective = _collective_of(start[2]) or start[2]
 
-    def _take_command(self, collective: str) -> None:
-        """Keep the name for the run that follows; within a table the line may be anything that names the program."""
-        self._commanded = collective or self._commanded
-        if collective and not self.runs[-1].begun:
-            self.runs[-1].collective = collective
-
     def _next_run(self) -> _Run:
         """Return the run that a line of a beginning belongs to: a new one if the last has rows already."""
         if self.runs[-1].begun or self.runs[-1].concluded:
             self.runs.append(_Run(self._commanded))
             self._commanded = ""
         return self.runs[-1]
-
-    def _take_row(self, number: int, values: list[str]) -> None:
-        run = self.runs[-1]
-        run.begun = True
-        row: dict[str, str | int] = {LINE: number, "run": len(self.runs) - 1, DEFECT: "", DEFECT_DETAIL: ""}
-        if len(values) == len(run.columns):
-            row.update(zip(run.columns, values, strict=True))
-        else:
-            row[DEFECT] = "line-unlike-header"
-            row[DEFECT_DETAIL] = f"{len(values)} values for {len(run.columns)} columns"
-        self.rows.append(row)
-
-
-def _columns(words: list[str]) -> list[str]:
-    """Return names for the header's words; the second time, algbw, busbw and #wrong are those in place."""
-    names: list[str] = []
-    for word in words:
-        name = word.removeprefix("#")
-        names.append(f"{_IN_PLACE}{name}" if name in names else name)
-    return names
 
 
 def _collective_of(word: str) -> str:
@@ -194,10 +185,14 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
         line = given[LINE][collectives.eq("")].iloc[0]
         hint = "neither the log nor the file's name says which collective this is"
         raise DataError(f"{hint}: set variant=all_reduce", source=f"{path}:{line}")
+    # What tells equal collectives apart: a reduction other than the sum, and the number of nodes.
+    reduction = text_column(given, "redop")
+    apart = (" " + reduction).mask(reduction.isin(_PLAIN_REDUCTIONS), "")
+    nodes = [f" {len(run.hosts)} nodes" if len(run.hosts) > 1 else "" for run in runs]
     common = pd.DataFrame(
         {
             "op": "collective",
-            "variant": collectives + _details(given, runs),
+            "variant": collectives + apart + pd.Series(nodes, index=given.index, dtype="str"),
             "message_bytes": text_column(given, "size"),
             "ranks": [run.size for run in runs],
             "nodes": [len(run.hosts) or None for run in runs],
@@ -207,48 +202,6 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
             LINE: given[LINE].astype("int64"),
         }
     )
-    return _both_ways(common, given, _notes(runs))
-
-
-def _details(given: pd.DataFrame, runs: list[_Run]) -> pd.Series:
-    """Return what tells equal collectives apart: a reduction other than the sum, and the number of nodes."""
-    reduction = text_column(given, "redop")
-    words = (" " + reduction).mask(reduction.isin(_PLAIN_REDUCTIONS), "")
-    nodes = [f" {len(run.hosts)} nodes" if len(run.hosts) > 1 else "" for run in runs]
-    return words + pd.Series(nodes, index=given.index, dtype="str")
-
-
-def _both_ways(common: pd.DataFrame, given: pd.DataFrame, notes: list[Note]) -> RawTable:
-    """Return each line as two rows, out of place and in place; a line that is no row of the table stays one."""
-    ways = []
-    for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
-        rows = common.assign(variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time"))
-        rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
-        _refuse_wrong(rows, text_column(given, f"{prefix}wrong"), text_column(given, f"{prefix}error"))
-        ways.append(rows)
-    outside, inside = ways
-    absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
-    if absent.any():
-        notes = [*notes, Note(remark("no-time-in-place", "no time in place (N/A): one row only"), int(absent.sum()))]
-    inside = inside[~absent & given[DEFECT].eq("")]
-    return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)
-
-
-def _refuse_wrong(rows: pd.DataFrame, wrong: pd.Series, error: pd.Series) -> None:
-    """Refuse results that failed the check, in place; "N/A" is a run without a check.
-
-    Newer releases print the number of wrong elements. Older ones print the largest error ("4e-07"), small for any sum
-    of floats, and mark those beyond the bound by an asterisk.
-    """
-    largest = pd.to_numeric(error.str.rstrip("*"), errors="coerce").astype(float)
-    failed = pd.to_numeric(wrong, errors="coerce").gt(0) | error.str.endswith("*") | np.isinf(largest)
-    failed &= rows[DEFECT].eq("")
-    rows.loc[failed, DEFECT] = "wrong-result"
-    rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
-
-
-def _notes(runs: list[_Run]) -> list[Note]:
-    """Return what the logs leave open, with the rows concerned."""
     unlisted = sum(run.size is None for run in runs)
     mixed = sum(len(run.devices) > 1 for run in runs)
     open_ = "the log does not list its ranks, or groups of different sizes: set ranks=NUMBER"
@@ -256,4 +209,24 @@ def _notes(runs: list[_Run]) -> list[Note]:
         remark("ranks-not-listed", open_): unlisted,
         remark("ranks-on-several-devices", "the ranks ran on different devices: no device"): mixed,
     }
-    return [Note(what, rows) for what, rows in counts.items() if rows]
+    notes = [Note(what, rows) for what, rows in counts.items() if rows]
+    ways = []
+    for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
+        rows = common.assign(variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time"))
+        rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
+        # Newer releases print the number of wrong elements, older ones the largest error ("4e-07"), small for any sum
+        # of floats, with an asterisk beyond the bound; "N/A" is a run without a check.
+        wrong = text_column(given, f"{prefix}wrong")
+        error = text_column(given, f"{prefix}error")
+        largest = pd.to_numeric(error.str.rstrip("*"), errors="coerce").astype(float)
+        failed = pd.to_numeric(wrong, errors="coerce").gt(0) | error.str.endswith("*") | np.isinf(largest)
+        failed &= rows[DEFECT].eq("")
+        rows.loc[failed, DEFECT] = "wrong-result"
+        rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
+        ways.append(rows)
+    outside, inside = ways
+    absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
+    if absent.any():
+        notes = [*notes, Note(remark("no-time-in-place", "no time in place (N/A): one row only"), int(absent.sum()))]
+    inside = inside[~absent & given[DEFECT].eq("")]
+    return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from ..table.conditions import Where, conditions, select
 from ..table.contents import KIND
 from ..table.measurements import (
     EXAMPLES,
+    LONGEST_TEXT,
     MEASURED,
     REFUSED,
     REFUSED_DETAIL,
@@ -34,8 +36,10 @@ from ..table.measurements import (
 )
 from ..table.physics import FINDING, Held, check_keep, hold, measured_beside, peak_name
 from ..table.problems import without_repeats
-from ..traces.summary import Annotated, Overview, measurements, overview
-from ..workers import Jobs
+from ..traces.dispatches import Finding, Trace
+from ..traces.quality import share_of_time
+from ..traces.summary import Annotated, Overview, annotate, measurements, overview
+from ..workers import Jobs, pool
 from .base import (
     MOST_LINES,
     ORDER,
@@ -45,16 +49,204 @@ from .base import (
     Options,
     RawTable,
     Reader,
+    TraceReader,
+    detect,
     formats,
     of_file,
     of_rows,
     unsupported,
     without,
 )
+from .execution_trace import is_execution_trace, join, read_execution_trace
 from .files import campaign_of, find_files, fingerprint, head
 from .labels import TIME_UNITS, canonical_device
 from .tidy import tidy_rows
-from .trace_files import Sorted, Source, TraceFailure, look, read_trace, sort_files
+
+# Sources: which files belong together; traces are joined with execution traces, and looked at.
+
+T = TypeVar("T")
+_PARALLEL_BYTES = 64 * 2**20  # compressed or not, less is read faster than processes start
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that are read as one: a table, or the files of one trace.
+
+    `companions` are execution traces beside them, in the same folder, that may be of the same run.
+    """
+
+    reader: Reader | TraceReader
+    files: tuple[DataFile, ...]
+    companions: tuple[DataFile, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return self.files[0].label
+
+    @property
+    def named(self) -> bool:
+        """Whether the user named one of the files, rather than a folder that holds them."""
+        return any(file.named for file in self.files)
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Files by what can be done with them; unreadable is one whose beginning cannot be read."""
+
+    sources: list[Source]
+    skipped: list[DataFile]
+    unreadable: list[tuple[DataFile, DataError]]
+
+
+@dataclass(frozen=True)
+class TraceFailure:
+    """Why a source cannot be read."""
+
+    error: DataError
+
+
+def sort_files(files: Sequence[DataFile]) -> Sorted:
+    """Return which reader takes which files, sources in the order of their first file."""
+    taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
+    companions: list[DataFile] = []
+    skipped: list[DataFile] = []
+    unreadable: list[tuple[DataFile, DataError]] = []
+    for file in files:
+        try:
+            beginning = head(file.path)
+            reader = detect(file.path, beginning)
+        except DataError as error:
+            unreadable.append((file, error))
+            continue
+        if reader is not None:
+            taken.setdefault(id(reader), (reader, []))[1].append(file)
+        else:
+            (companions if is_execution_trace(beginning) else skipped).append(file)
+    place = {file: number for number, file in enumerate(files)}
+    sources = [source for reader, own in taken.values() for source in _sources(reader, own, tuple(companions))]
+    sources.sort(key=lambda source: min(place[file] for file in source.files))
+    if companions and not any(isinstance(source.reader, TraceReader) for source in sources):
+        skipped += companions
+    return Sorted(sources, skipped, unreadable)
+
+
+def _sources(
+    reader: Reader | TraceReader, files: Sequence[DataFile], companions: tuple[DataFile, ...]
+) -> Iterator[Source]:
+    if isinstance(reader, TraceReader):
+        for group in reader.gather(files):
+            folders = {file.path.parent for file in group}
+            yield Source(reader, tuple(group), tuple(file for file in companions if file.path.parent in folders))
+    else:
+        for file in files:
+            yield Source(reader, (file,))
+
+
+def read_trace(source: Source, options: Options) -> Annotated:
+    """Return the trace of a source, devices under the catalogue's names, joined with its execution trace, annotated.
+
+    Raises DataError where a file of it cannot be read.
+    """
+    assert isinstance(source.reader, TraceReader)
+    trace = source.reader.trace(source.files, options)
+    default = options.defaults.get("device", "")
+    words = as_text(trace.dispatches["device"])
+    names = {word: canonical_device(word or default) for word in words.unique()}
+    devices = words.map({word: name for word, (name, _) in names.items()}).astype("str")
+    unknown = [remark for _, remark in names.values() if remark]
+    table = trace.dispatches.assign(device=pd.Categorical(devices))
+    notes = [note for note in trace.notes if not (default and note.code in _ASKING)]
+    findings = [finding for finding in trace.findings if not (default and finding.code in _ASKING)]
+    trace = replace(trace, dispatches=table, findings=tuple(findings), notes=(*notes, *unknown))
+    return annotate(_joined(_without_long_names(trace), source.companions, options))
+
+
+def _without_long_names(trace: Trace) -> Trace:
+    """Return the trace without activities of names that no profiler writes: each is held against hundreds of patterns.
+
+    They are a finding of their own. Raises DataError where nothing else is left.
+    """
+    table = trace.dispatches
+    rows, letters = np.zeros(len(table), dtype=bool), 0
+    for column in ("name", "op_name"):
+        names = table[column].astype("category")
+        lengths = names.cat.categories.astype("str").str.len()
+        long = lengths > LONGEST_TEXT
+        if long.any():
+            rows |= names.isin(names.cat.categories[long]).to_numpy()
+            letters = max(letters, int(lengths.max()))
+    if not rows.any():
+        return trace
+    first, share = str(table["source"].iloc[int(rows.argmax())]), share_of_time(table, rows)
+    if rows.all():
+        raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
+    told = Finding(
+        remark(
+            "long-name",
+            f"activities with a name as no profiler writes it (up to {letters:,} letters): left out",
+            letters=letters,
+        ),
+        "error",
+        int(rows.sum()),
+        share,
+        first,
+    )
+    kept = table[~rows].reset_index(drop=True)
+    kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
+    return replace(trace, dispatches=kept, findings=(*trace.findings, told))
+
+
+def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
+    """Return the trace with the arguments that an execution trace of the same run has.
+
+    Of several execution traces (one per rank) those of other processes are expected not to fit; that is worth a word
+    only where none does.
+    """
+    refusals: list[Finding] = []
+    for file in companions:
+        try:
+            joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.trace_bytes))
+        except DataError as error:
+            unreadable = remark("unreadable-execution-trace", str(error), problem=str(error))
+            refusals.append(Finding(unreadable, "error", 1, source=file.label))
+            continue
+        if report.joined:
+            return joined
+        if report.finding is not None:
+            refusals.append(report.finding)
+    return replace(trace, findings=(*trace.findings, *refusals[:1]))
+
+
+_ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
+"""Codes of notes and findings that ask for the device: done, once it is stated."""
+
+
+def look(
+    sources: Sequence[Source], task: Callable[[Source], T], jobs: Jobs
+) -> Iterator[tuple[Source, T | TraceFailure]]:
+    """Yield what a task makes of each source, in order; in processes of their own where that pays.
+
+    Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of processes, -1 for one
+    per core (small files are then read in this process: starting others takes a second), or the workers of a cluster.
+    """
+    size = sum(file.path.stat().st_size for source in sources for file in source.files)
+    alone = isinstance(jobs, int) and (len(sources) < 2 or size < _PARALLEL_BYTES)
+    with pool(1 if alone else jobs, ordered=True) as each:
+        yield from zip(sources, each.map(_attempt, sources, task), strict=True)
+
+
+def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
+    try:
+        return task(source)
+    except DataError as error:
+        return TraceFailure(error)
+    except (MemoryError, RecursionError) as error:
+        needs = "needs more memory than there is" if isinstance(error, MemoryError) else "is nested too deeply"
+        return TraceFailure(DataError(f"cannot be read: {needs}", source=str(source.files[0].path)))
+
+
+# The table.
 
 
 @dataclass(frozen=True)
@@ -245,20 +437,15 @@ def read_rows(
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     every = pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
     if timed:
-        _refuse_impossible(every, found, keep)
+        usable = every[REFUSED].eq("").to_numpy()
+        held, _ = _held(every[usable].reset_index(drop=True), found, keep)
+        for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
+            every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], values)
     rows = fill_text(every.drop(columns=ORDER))
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
     return rows, found.notes()
-
-
-def _refuse_impossible(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> None:
-    """Refuse the usable rows whose times are impossible, in place."""
-    usable = rows[REFUSED].eq("").to_numpy()
-    held, _ = _held(rows[usable].reset_index(drop=True), found, keep)
-    for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-        rows.loc[usable, column] = np.where(held.reason == "", rows.loc[usable, column], values)
 
 
 def read_traces(
@@ -291,8 +478,17 @@ def _tables(
     found = Found()
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if tables and not part:
-        _check_units(options.units, found.columns)
-        _check_defaults(options.defaults, found.columns)
+        for column, unit in options.units.items():
+            if column not in found.columns:
+                raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
+        # A value for a column that nothing knows is refused: most likely it is misspelled.
+        dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
+        known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}
+        for column, value in options.defaults.items():
+            if column not in known:
+                close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
+                did_you_mean = f"did you mean {' or '.join(close)}?"
+                raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
@@ -315,7 +511,16 @@ def _read_each(
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files)
-    _pass_over(kinds, found, lenient)
+    named = [file for file in kinds.skipped if file.named]
+    unknown = [
+        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
+        for file in named
+    ]
+    for file, error in [*kinds.unreadable, *unknown]:
+        if file.named and not lenient:
+            raise error
+        found.unreadable.append(str(error))
+    found.skipped += [file.label for file in kinds.skipped if not file.named]
     for place, (source, raw) in enumerate(look(kinds.sources, partial(_rows_of, options=options), jobs)):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
@@ -347,37 +552,6 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
     remarks = [Note(without(note, "file"), len(found.dispatches)) for note in found.notes if note not in told]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
-
-
-def _pass_over(kinds: Sorted, found: Found, lenient: bool) -> None:
-    """Refuse what the user named and nothing can read; remark on what a folder held."""
-    named = [file for file in kinds.skipped if file.named]
-    unknown = [
-        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
-        for file in named
-    ]
-    for file, error in [*kinds.unreadable, *unknown]:
-        if file.named and not lenient:
-            raise error
-        found.unreadable.append(str(error))
-    found.skipped += [file.label for file in kinds.skipped if not file.named]
-
-
-def _check_units(units: Mapping[str, str], columns: set[str]) -> None:
-    for column, unit in units.items():
-        if column not in columns:
-            raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
-
-
-def _check_defaults(defaults: Mapping[str, str], columns: set[str]) -> None:
-    """Refuse a value for a column that nothing knows: most likely misspelled."""
-    dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
-    known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *columns}
-    for column, value in defaults.items():
-        if column not in known:
-            close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
-            did_you_mean = f"did you mean {' or '.join(close)}?"
-            raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
 
 
 def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found) -> pd.DataFrame:
@@ -425,13 +599,25 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     whole = fill_text(pd.concat(frames, ignore_index=True))
     every = select(whole, where)
     if len(every) < len(whole):
-        rejected = _of_files_asked_for(whole, every, rejected, where, found)
+        # Files of which no row was asked for are named in one remark.
+        before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
+        files = [found.labels[place] for place in sorted(before - after)]
+        found.leave_out(files, set(whole["device"]) - set(every["device"]))
+        asked = ", ".join(map(str, conditions(where)))
+        for file in files:
+            found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
+        rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
     held, above = _held(every, found, options.keep)
     refused = held.reason != ""
     if refused.any():
         gone = {"source": every["source"][refused], "reason": held.reason[refused], "detail": held.detail[refused]}
         new = pd.DataFrame(gone, dtype="str").reset_index(drop=True)
-        quoted.append(examples(new, every[[*MEASURED, *_named_columns(every)]][refused].reset_index(drop=True)))
+        names = dict.fromkeys(name for op in every["op"].unique() for name in op_of(op).identity)
+        quoted.append(
+            examples(
+                new, every[[*MEASURED, *[name for name in names if name in every]]][refused].reset_index(drop=True)
+            )
+        )
         rejected = pd.concat([rejected, new], ignore_index=True)
         every = every[~refused]
         if every.empty:
@@ -445,25 +631,6 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     first = pd.concat(quoted, ignore_index=True)
     first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, every.groupby(KIND).size())
-
-
-def _named_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns that say what each row is, of all its operators."""
-    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
-    return [name for name in names if name in rows]
-
-
-def _of_files_asked_for(
-    whole: pd.DataFrame, chosen: pd.DataFrame, rejected: pd.DataFrame, where: Where, found: Found
-) -> pd.DataFrame:
-    """Put files of which no row was asked for in one remark, and return the refused rows of the others."""
-    before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, chosen))
-    files = [found.labels[place] for place in sorted(before - after)]
-    found.leave_out(files, set(whole["device"]) - set(chosen["device"]))
-    asked = ", ".join(map(str, conditions(where)))
-    for file in files:
-        found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
-    return rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
 
 
 def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:

@@ -100,7 +100,9 @@ class RocpdReader(TraceReader):
             findings = unfinished(file)
             notes: list[Remark] = []
             agents = _agents(tables, notes)
-            launches = _launches(tables)
+            regions = tables.read("rocpd_region", integers=("event_id",))
+            stacks = joined(regions, tables.stacks, ("guid", "event_id"))[["guid", "stack_id"]]
+            launches = stacks[stacks["stack_id"] > 0].rename(columns={"stack_id": "correlation"}).assign(linked=True)
             kernels = _kernels(tables, file, findings)
             counters = _counters(tables, kernels, file, findings, notes)
             copies = _copies(tables)
@@ -123,7 +125,12 @@ class RocpdReader(TraceReader):
                 remark("no-activities", "the database has no kernel dispatches and no memory copies", by="rocpd")
             )
         activities = joined(joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation"))
-        return Trace(_table(activities, file), findings=findings + untimed, notes=notes)
+        columns: dict[str, Any] = {
+            str(name): activities[name] for name in activities if name not in (*_KEY, ROW, "agent", "event", "queue")
+        }
+        columns["linked"] = activities["linked"].notna()
+        columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
+        return Trace(in_order(dispatch_table(columns)), findings=findings + untimed, notes=notes)
 
 
 def schema_of(path: Path, head: bytes) -> str:
@@ -211,7 +218,9 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
         required=("agent_id", "kernel_id", "start", "end"),
     )
     _count_dropped(tables, kernels, file, findings)
-    kernels = joined(kernels, _symbols(tables), ("guid", "kernel_id"))
+    counts = ("sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
+    read = tables.read("rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name"))
+    kernels = joined(kernels, read.rename(columns={"id": "kernel_id"}), ("guid", "kernel_id"))
     grids = {}
     for axis in _AXES:
         items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
@@ -228,12 +237,6 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
         sgpr=kernels["sgpr_count"],
         **grids,
     )
-
-
-def _symbols(tables: _Tables) -> pd.DataFrame:
-    counts = ("sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
-    read = tables.read("rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name"))
-    return read.rename(columns={"id": "kernel_id"})
 
 
 def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]) -> None:
@@ -301,13 +304,6 @@ def _copies(tables: _Tables) -> pd.DataFrame:
     )
 
 
-def _launches(tables: _Tables) -> pd.DataFrame:
-    """Return the stack ids of the API calls."""
-    regions = tables.read("rocpd_region", integers=("event_id",))
-    stacks = joined(regions, tables.stacks, ("guid", "event_id"))[["guid", "stack_id"]]
-    return stacks[stacks["stack_id"] > 0].rename(columns={"stack_id": "correlation"}).assign(linked=True)
-
-
 def _counters(
     tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding], notes: list[Remark]
 ) -> pd.DataFrame:
@@ -373,12 +369,3 @@ def _field(text: str, name: str) -> int | None:
         return None
     value = fields.get(name) if isinstance(fields, dict) else None
     return value if type(value) is int and value > 0 else None
-
-
-def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        str(name): activities[name] for name in activities if name not in (*_KEY, ROW, "agent", "event", "queue")
-    }
-    columns["linked"] = activities["linked"].notna()
-    columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
-    return in_order(dispatch_table(columns))

@@ -36,7 +36,7 @@ from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, known_gpu
-from .rocprof.results_csv import (
+from .rocprof import (
     DispatchTable,
     Times,
     at,
@@ -102,7 +102,19 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     partition = row.get("compute_partition", "").upper()
     gpu = known_gpu(model)
     if gpu is None:
-        return _by_architecture(model, arch, cus, partition)
+        if not arch:
+            return model, []
+        name, assumption = device_of(arch, cus)
+        known = known_gpu(name) is not None
+        if partition not in _WHOLE:
+            divided = remark("card-split", f"the card is split ({partition})", partition=partition)
+            return f"{name if known else model or name} ({partition})", [divided]
+        if not known:
+            return model or name, []
+        same = assumption.values["same"] if assumption else ()
+        read = assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
+        said = f"gpu_model {model} is a series: {read}" if model else read
+        return name, [remark("gpu-model-series", said, model=model, arch=arch, units=cus, device=name, same=same)]
     split = partition not in _WHOLE
     notes = []
     if split:
@@ -119,22 +131,6 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
             remark("gpu-model-read-as", f"gpu_model {model} is read as {gpu.name}", model=model, device=gpu.name)
         )
     return (f"{gpu.name} ({partition})" if split else gpu.name), notes
-
-
-def _by_architecture(model: str, arch: str, cus: int | None, partition: str) -> tuple[str, list[Remark]]:
-    if not arch:
-        return model, []
-    name, assumption = device_of(arch, cus)
-    known = known_gpu(name) is not None
-    if partition not in _WHOLE:
-        split = remark("card-split", f"the card is split ({partition})", partition=partition)
-        return f"{name if known else model or name} ({partition})", [split]
-    if not known:
-        return model or name, []
-    same = assumption.values["same"] if assumption else ()
-    read = assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
-    text = f"gpu_model {model} is a series: {read}" if model else read
-    return name, [remark("gpu-model-series", text, model=model, arch=arch, units=cus, device=name, same=same)]
 
 
 def _number(text: str) -> int | None:
@@ -189,7 +185,24 @@ def read_pass(file: DataFile, options: Options) -> Pass:
     """
     table = read_table(file, options)
     if table.has("counter_name", "counter_value"):
-        return _from_long(table)
+        keys = pd.DataFrame({meaning: table.integers(meaning) for meaning in ("gpu", "dispatch_id")})
+        dispatch = keys.groupby(["gpu", "dispatch_id"], sort=False, dropna=False).ngroup()
+        rows: IntArray = dispatch.to_numpy(dtype=np.int64).astype(np.int64)
+        first = np.sort(np.unique(rows, return_index=True)[1])
+        codes, found = pd.factorize(np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object))
+        labels, names = codes.astype(np.int64), [str(name) for name in found]
+        if first.size * len(names) > max(_CELLS, _CELLS_PER_LINE * len(table)):
+            raise DataError(
+                f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not a table of counters",
+                source=table.label,
+            )
+        text = pd.Series(table.column("counter_value").to_pylist(), dtype=object)
+        values = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
+        wide = _wide(rows, labels, values, names, first.size)
+        times = times_of(table)
+        spread = _spread_of(times, rows) if times else 0.0
+        dispatches = table.take(first.astype(np.int64))
+        return Pass(dispatches, wide, [], times_of(dispatches), spread)
     columns, words = counters(table)
     return Pass(table, columns, words, times_of(table))
 
@@ -224,7 +237,11 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     merged = merge_passes(columns)
     of_time = max(base.spread, merge_passes(("", own) for own in durations).spread.get("", 0.0))
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
-    findings += channels_missing(_recorded(merged.columns, channels), base.label)
+    found = channels_of(merged.columns)
+    known = {name: channels or 0 for name in found if name.startswith(_ON_EVERY_CHANNEL)}
+    findings += channels_missing(
+        {name: (len(own), max(max(own) + 1, known.get(name, 0))) for name, own in found.items()}, base.label
+    )
     unread = tuple(dict.fromkeys(words))
     notes = [columns_left_out(base.label, unread)] if unread else []
     if merged.columns:
@@ -248,13 +265,6 @@ def _durations(own: Pass) -> FloatArray:
     return np.where(own.times.known & ~own.times.spoiled, own.times.duration_ns.astype(np.float64), np.nan)
 
 
-def _recorded(values: dict[str, FloatArray], channels: int | None) -> dict[str, tuple[int, int]]:
-    """Return for each per-channel counter how many channels are recorded, and how many there should be."""
-    found = channels_of(values)
-    known = {name: channels or 0 for name in found if name.startswith(_ON_EVERY_CHANNEL)}
-    return {name: (len(own), max(max(own) + 1, known.get(name, 0))) for name, own in found.items()}
-
-
 def _keys(table: DispatchTable, gpus: bool) -> pd.DataFrame:
     columns = {"name": table.names().astype(object)}
     meanings = ("grid", "block", "gpu") if gpus else ("grid", "block")
@@ -266,28 +276,6 @@ def _order(table: DispatchTable) -> IntArray:
     if ids.isna().any():
         return np.arange(len(table), dtype=np.int64)
     return np.argsort(ids.to_numpy(dtype=np.int64), kind="stable").astype(np.int64)
-
-
-def _from_long(table: DispatchTable) -> Pass:
-    """Return a long table with one row per dispatch: the first line of each, with the counters of all its lines."""
-    keys = pd.DataFrame({meaning: table.integers(meaning) for meaning in ("gpu", "dispatch_id")})
-    dispatch = keys.groupby(["gpu", "dispatch_id"], sort=False, dropna=False).ngroup()
-    rows: IntArray = dispatch.to_numpy(dtype=np.int64).astype(np.int64)
-    first = np.sort(np.unique(rows, return_index=True)[1])
-    codes, found = pd.factorize(np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object))
-    labels, names = codes.astype(np.int64), [str(name) for name in found]
-    if first.size * len(names) > max(_CELLS, _CELLS_PER_LINE * len(table)):
-        raise DataError(
-            f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not a table of counters",
-            source=table.label,
-        )
-    text = pd.Series(table.column("counter_value").to_pylist(), dtype=object)
-    values = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-    wide = _wide(rows, labels, values, names, first.size)
-    times = times_of(table)
-    spread = _spread_of(times, rows) if times else 0.0
-    dispatches = table.take(first.astype(np.int64))
-    return Pass(dispatches, wide, [], times_of(dispatches), spread)
 
 
 def _wide(
@@ -352,12 +340,33 @@ class RocprofilerComputeReader(TraceReader):
         """Return the dispatches of one workload with the counters of all passes; a DataError if a file is damaged."""
         roles = {file: _role(file) for file in files}
         systems = [read_system(file, options) for file in files if roles[file] == "system"]
-        passes = [read_pass(file, options) for file in _ordered(files, roles)]
+        places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}  # then the passes by number
+        own = [(places[role], by_number(file.path.name), file) for file in files if (role := roles[file]) in places]
+        passes = [read_pass(file, options) for *_, file in sorted(own, key=lambda item: item[:2])]
         if not passes:
             return Trace(dispatch_table({}, rows=0), notes=_nothing(files, roles))
-        base = passes[0] if "merged" in roles.values() else next((own for own in passes if own.times), passes[0])
-        others = [own for own in passes if own is not base]
-        return _trace(base, others, systems[0] if systems else None, options)
+        base = passes[0] if "merged" in roles.values() else next((one for one in passes if one.times), passes[0])
+        others = [one for one in passes if one is not base]
+        system = systems[0] if systems else None
+        timed = _timed(base, others)
+        joined = join(base, others, system.channels if system else None)
+        findings, notes = [*timed.findings, *joined.findings], [*timed.notes, *joined.notes]
+        if system:
+            notes += system.notes
+        elif "device" not in options.defaults:
+            text = "no sysinfo.csv beside it: set device=NAME"
+            notes.append(of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute")))
+        if timed.times is None:
+            return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
+        columns = {
+            **dispatch_columns(base.table, timed.times),
+            **_place(base, timed),
+            **counter_columns(joined.counters, options),
+            "device": system.device if system else "",
+        }
+        table = dispatch_table(columns, rows=len(base.table))
+        findings += left_out(timed.times, base.table)
+        return Trace(in_order(table[timed.times.known].reset_index(drop=True)), findings=findings, notes=notes)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
@@ -387,13 +396,6 @@ def _role(file: DataFile) -> Role | None:
     return role_of(file.path, head(file.path))
 
 
-def _ordered(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[DataFile]:
-    """Return the files with dispatches: the merged one, the timestamps, then the passes by number."""
-    places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}
-    own = [(places[role], by_number(file.path.name), file) for file in files if (role := roles[file]) in places]
-    return [file for *_, file in sorted(own, key=lambda item: item[:2])]
-
-
 def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> list[Remark]:
     """Return why files without dispatches give no rows."""
     derived = [file.label for file in files if roles[file] == "analysis"]
@@ -415,28 +417,6 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     return [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))] if rest else notes
 
 
-def _trace(base: Pass, others: Sequence[Pass], system: System | None, options: Options) -> Trace:
-    timed = _timed(base, others)
-    joined = join(base, others, system.channels if system else None)
-    findings, notes = [*timed.findings, *joined.findings], [*timed.notes, *joined.notes]
-    if system:
-        notes += system.notes
-    elif "device" not in options.defaults:
-        text = "no sysinfo.csv beside it: set device=NAME"
-        notes.append(of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute")))
-    if timed.times is None:
-        return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
-    columns = {
-        **dispatch_columns(base.table, timed.times),
-        **_place(base, timed),
-        **counter_columns(joined.counters, options),
-        "device": system.device if system else "",
-    }
-    table = dispatch_table(columns, rows=len(base.table))
-    findings += left_out(timed.times, base.table)
-    return Trace(in_order(table[timed.times.known].reset_index(drop=True)), findings=findings, notes=notes)
-
-
 @dataclass(frozen=True)
 class _Timed:
     """When the dispatches ran, by which pass, and what was odd about it."""
@@ -456,25 +436,29 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             if _equal(base.times, other.times, rows):
                 return _Timed(base.times, other, rows, [], _rounded(base.times, base.label))
         elif other.times is not None and other.times.sound and len(rows) and (rows >= 0).all():
-            return _substituted(base, other, other.times, rows)
+            own = Times(
+                other.times.start_ns[rows],
+                other.times.duration_ns[rows],
+                other.times.known[rows],
+                other.times.rounded_ns,
+                other.times.spoiled[rows],
+            )
+            notes = [
+                of_file(
+                    base.label, remark("times-of-other-file", f"times are those of {other.label}", other=other.label)
+                ),
+                *_rounded(own, other.label),
+            ]
+            findings: list[Finding] = []
+            if base.times is not None:
+                spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
+                findings = [replace(finding, severity="warning") for finding in spoiled]
+            return _Timed(own, other, rows, findings, notes)
     none = np.full(len(base.table), -1, dtype=np.int64)
     if base.times is None:
         return _Timed(None, None, none, [without_times(len(base.table), base.label)], [])
     findings = spoiled_timestamps(base.times, base.table, "profile")
     return _Timed(base.times, None, none, findings, _rounded(base.times, base.label))
-
-
-def _substituted(base: Pass, other: Pass, times: Times, rows: IntArray) -> _Timed:
-    own = Times(times.start_ns[rows], times.duration_ns[rows], times.known[rows], times.rounded_ns, times.spoiled[rows])
-    notes = [
-        of_file(base.label, remark("times-of-other-file", f"times are those of {other.label}", other=other.label)),
-        *_rounded(own, other.label),
-    ]
-    findings: list[Finding] = []
-    if base.times is not None:
-        spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
-        findings = [replace(finding, severity="warning") for finding in spoiled]
-    return _Timed(own, other, rows, findings, notes)
 
 
 def _equal(times: Times, others: Times | None, rows: IntArray) -> bool:

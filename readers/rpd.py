@@ -49,13 +49,16 @@ class RpdReader(TraceReader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 2, or the export of one."""
-        return schema_of(path, head) == SCHEMA or _is_export(head)
+        return schema_of(path, head) == SCHEMA or bool(_EXPORT.match(head) and _EXPORTED_GPU.search(head))
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each database with the export of the same name beside it; other exports stand alone."""
         groups: dict[Path, list[DataFile]] = {}
         for file in files:
-            groups.setdefault(_stem(file.path), []).append(file)
+            # Without compression and suffix: "run.rpd.gz" and "run.json" are of one run.
+            groups.setdefault(
+                file.path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)).with_suffix(""), []
+            ).append(file)
         return [tuple(group) for same in groups.values() for group in _split(same)]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
@@ -78,17 +81,8 @@ class RpdReader(TraceReader):
         return Trace(table, findings=findings, notes=[*notes, *(note for trace in traces for note in trace.notes)])
 
 
-def _is_export(head: bytes) -> bool:
-    return bool(_EXPORT.match(head) and _EXPORTED_GPU.search(head))
-
-
 def _is_database(file: DataFile) -> bool:
     return content(file.path, len(MAGIC)) == MAGIC
-
-
-def _stem(path: Path) -> Path:
-    """Return the path without compression and suffix: "run.rpd.gz" and "run.json" are of one run."""
-    return path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", path.name)).with_suffix("")
 
 
 def _split(same: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
@@ -101,11 +95,25 @@ def _split(same: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
 def _read(file: DataFile, options: Options) -> Trace:
     with opened(file, options) as database:
         strings = database.read("rocpd_string", integers=("id",), words=("string",))
-        ops = _operations(database, strings)
+        needed = ("start", "end", "description_id", "opType_id")
+        ops = database.read("rocpd_op", integers=("id", "gpuId", "queueId", *needed), required=needed)
+        links = database.read("rocpd_api_ops", integers=("op_id", "api_id"))
+        links = links.rename(columns={"op_id": "id", "api_id": "correlation"})
+        for key, text in (("opType_id", "type"), ("description_id", "description")):
+            ops = joined(ops, strings.rename(columns={"id": key, "string": text}), [key])
+            ops[text] = ops[text].fillna("")
+        ops = joined(ops, links, ["id"])
         launches = _launches(database, strings)
         operators = _operators(database, strings)
     findings, notes = unfinished(file), []
-    ops, skipped = _activities(ops)
+    kind_word, nameless = ops["type"].astype("str"), ops["description"] == ""
+    fill, copy = kind_word.str.contains(_FILL), kind_word.str.contains(_COPY)
+    idle = nameless & kind_word.str.contains(_NO_GPU_WORK)
+    ops = ops.assign(
+        kind=np.select([fill, copy], [MEMSET, MEMCPY], KERNEL),
+        name=np.select([fill, copy], ["memset", direction(ops["type"])], ops["description"]),
+    )
+    ops, skipped = ops[~idle].reset_index(drop=True), int(idle.sum())
     if skipped:
         notes.append(
             remark(
@@ -129,30 +137,6 @@ def _read(file: DataFile, options: Options) -> Trace:
             )
         )
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
-
-
-def _operations(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
-    """Return the operations with the words of their type and description, and the id of their API call."""
-    needed = ("start", "end", "description_id", "opType_id")
-    ops = database.read("rocpd_op", integers=("id", "gpuId", "queueId", *needed), required=needed)
-    links = database.read("rocpd_api_ops", integers=("op_id", "api_id"))
-    links = links.rename(columns={"op_id": "id", "api_id": "correlation"})
-    for key, text in (("opType_id", "type"), ("description_id", "description")):
-        ops = joined(ops, strings.rename(columns={"id": key, "string": text}), [key])
-        ops[text] = ops[text].fillna("")
-    return joined(ops, links, ["id"])
-
-
-def _activities(ops: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return the operations that are work of a GPU, with their kind and name, and how many are not."""
-    kind_word, nameless = ops["type"].astype("str"), ops["description"] == ""
-    fill, copy = kind_word.str.contains(_FILL), kind_word.str.contains(_COPY)
-    idle = nameless & kind_word.str.contains(_NO_GPU_WORK)
-    ops = ops.assign(
-        kind=np.select([fill, copy], [MEMSET, MEMCPY], KERNEL),
-        name=np.select([fill, copy], ["memset", direction(ops["type"])], ops["description"]),
-    )
-    return ops[~idle].reset_index(drop=True), int(idle.sum())
 
 
 def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
@@ -188,17 +172,13 @@ def _operators(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     around = around.sort_values(["correlation", "depth"], kind="stable")
     innermost = around.drop_duplicates("correlation").drop(columns="depth")
     levels = around.groupby("correlation").cumcount()
-    return innermost.assign(op_stack=_stacks(innermost, around, levels))
-
-
-def _stacks(innermost: pd.DataFrame, around: pd.DataFrame, levels: pd.Series) -> pd.Series:
-    """Return the names around each call, outermost first, joined by ";": one level of nesting at a time."""
+    # Outermost first, one level of nesting at a time.
     stacks = innermost["op_name"].astype(object)
     for level in range(1, int(levels.max()) + 1 if len(levels) else 0):
         outer = around[levels == level].set_index("correlation")["op_name"]
         names = innermost["correlation"].map(outer)
         stacks = (names + ";" + stacks).where(names.notna(), stacks)
-    return stacks
+    return innermost.assign(op_stack=stacks)
 
 
 def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:

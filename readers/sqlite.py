@@ -243,19 +243,17 @@ def _plain(path: Path, max_bytes: int) -> Iterator[Path]:
     with temporary_folder() as folder:
         copy = folder / "database"
         with opener(path) as packed, copy.open("wb") as unpacked:
-            _copy(cast(IO[bytes], packed), unpacked, max_bytes, path)
+            # As far as the limit; the disk is not filled by what a small file says to hold.
+            size = 0
+            while block := cast(IO[bytes], packed).read(_COPY_BYTES):
+                size += len(block)
+                check_size(size, max_bytes, path)
+                if shutil.disk_usage(unpacked.name).free < len(block):
+                    raise DataError(
+                        "does not fit on the disk once unpacked: set TMPDIR to a larger one", source=str(path)
+                    )
+                unpacked.write(block)
         yield copy
-
-
-def _copy(packed: IO[bytes], unpacked: IO[bytes], max_bytes: int, path: Path) -> None:
-    """Unpack as far as the limit; the disk is not filled by what a small file says to hold."""
-    size = 0
-    while block := packed.read(_COPY_BYTES):
-        size += len(block)
-        check_size(size, max_bytes, path)
-        if shutil.disk_usage(unpacked.name).free < len(block):
-            raise DataError("does not fit on the disk once unpacked: set TMPDIR to a larger one", source=str(path))
-        unpacked.write(block)
 
 
 def _connection(path: Path) -> sqlite3.Connection:

@@ -78,12 +78,25 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     """
     columns = tuple(map(str, table.columns))
     rows, times = _with_times(table, options, source)
-    rows = _renamed(rows)
+    plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
+    names = {}
+    for name, others in ALIASES.items():
+        found = next((plain[word] for word in (name, *others) if word in plain), None)
+        if found is not None and name not in rows:
+            names[found] = name
+    rows = rows.rename(columns=names)
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
     if "op" not in rows:
         raise DataError("no column `op` names each row's operator: set op=gemm", source=source)
-    _resolve_operators(rows)
+    words = as_text(rows["op"])
+    rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
+    if "batch" in rows and "m" in rows:
+        batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
+        called = words.map({word: without_namespace(word) for word in words.unique()})
+        folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
+        rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
+    _rows_and_cols(rows)
     rows = _whole_workloads(rows)
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
@@ -118,7 +131,9 @@ class TidyCsvReader(_TidyReader):
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         check_names(csv.twice, path)
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
-        table, notes = _with_points(table, options, str(path))
+        table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], str(path))
+        read = {name: _numbers_or_text(table[name]) for name in names}
+        table, notes = table.assign(**read), [Note(decimal_commas(names), len(table))] if names else []
         raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
@@ -165,13 +180,6 @@ def _numbers_or_text(column: pd.Series) -> pd.Series:
     return numbers if column.ne("").any() and not (column.ne("") & numbers.isna()).any() else column
 
 
-def _with_points(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, list[Note]]:
-    """Return the table with points for decimal commas in times, energies, powers and dimensions, and a remark."""
-    table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], source)
-    read = {name: _numbers_or_text(table[name]) for name in names}
-    return table.assign(**read), [Note(decimal_commas(names), len(table))] if names else []
-
-
 def is_quantity(name: str, options: Options) -> bool:
     """Whether a column of this name holds numbers: a measure with its unit, a dimension, or repeats."""
     plain = name.strip().lower()
@@ -199,7 +207,10 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.
             taken["power_w"] = (column, POWER_UNITS[unit])
     rows = table.drop(columns=[column for column, _ in taken.values()])
     for name, (column, factor) in taken.items():
-        rows[name] = _scaled(table[column], factor)
+        values = table[column]
+        numbers = pd.to_numeric(values, errors="coerce").astype(float) * factor
+        wrong = numbers.isna() & values.notna()
+        rows[name] = numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
     return rows, (duration, str(named[duration][1])) if duration else None
 
 
@@ -211,13 +222,6 @@ def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Op
         if options.timed:
             raise
         return None
-
-
-def _scaled(values: pd.Series, factor: float) -> pd.Series:
-    """Return numbers times the factor; what is no number stays, to be refused by its words."""
-    numbers = pd.to_numeric(values, errors="coerce").astype(float) * factor
-    wrong = numbers.isna() & values.notna()
-    return numbers.astype(object).where(~wrong, values) if wrong.any() else numbers
 
 
 def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], source: str) -> str:
@@ -257,35 +261,12 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
     )
 
 
-def _renamed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give columns the names of the measurement table; a column of that very name comes before its aliases."""
-    plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
-    names = {}
-    for name, others in ALIASES.items():
-        found = next((plain[word] for word in (name, *others) if word in plain), None)
-        if found is not None and name not in rows:
-            names[found] = name
-    return rows.rename(columns=names)
-
-
 def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
     """Return the column with `value` where nothing is given."""
     if column not in rows:
         return pd.Series(value, index=rows.index)
     blank = as_text(rows[column]).eq("")
     return rows[column].astype(object).where(~blank, value) if blank.any() else rows[column]
-
-
-def _resolve_operators(rows: pd.DataFrame) -> None:
-    """Put operators and their dimensions under the table's names, in place."""
-    words = as_text(rows["op"])
-    rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
-    if "batch" in rows and "m" in rows:
-        batch, m = (pd.to_numeric(rows[name], errors="coerce") for name in ("batch", "m"))
-        called = words.map({word: without_namespace(word) for word in words.unique()})
-        folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
-        rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
-    _rows_and_cols(rows)
 
 
 _OWN = frozenset({"device", "op", "duration_us", "spread_us", "repeats", "energy_j", "power_w", "index", RUN, "tuned"})

@@ -89,7 +89,16 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     rows["duration_us"] = (milliseconds * _US_PER_MS).astype(object).where(milliseconds.notna(), fields["ms"])
     rows[DEFECT], rows[DEFECT_DETAIL] = blas[DEFECT], blas[DEFECT_DETAIL]
     if options.timed:
-        _refuse_untuned(rows, fields)
+        # Problems that no search has timed, or for which it kept the library's own choice.
+        reasons = (
+            (fields["solution"].eq(""), "not-tuned"),
+            (fields["solution"].eq("Default"), "default-kept"),
+            (fields["ms"].eq(""), "no-duration"),
+        )
+        for mask, reason in reasons:
+            new = mask & rows[DEFECT].eq("")
+            rows.loc[new, DEFECT] = reason
+            rows.loc[new, DEFECT_DETAIL] = fields["params"][new] + " took " + fields["ms"][new].replace("", "?") + " ms"
     rows[LINE] = entries.index
     return rows.reset_index(drop=True)
 
@@ -124,19 +133,6 @@ def _rest(text: str) -> dict[str, str] | None:
 
 def _defect(reason: str, detail: str) -> dict[str, str | None]:
     return {DEFECT: reason, DEFECT_DETAIL: detail}
-
-
-def _refuse_untuned(rows: pd.DataFrame, fields: pd.DataFrame) -> None:
-    """Refuse problems that no search has timed or for which it kept the library's own choice, in place."""
-    reasons = (
-        (fields["solution"].eq(""), "not-tuned"),
-        (fields["solution"].eq("Default"), "default-kept"),
-        (fields["ms"].eq(""), "no-duration"),
-    )
-    for mask, reason in reasons:
-        new = mask & rows[DEFECT].eq("")
-        rows.loc[new, DEFECT] = reason
-        rows.loc[new, DEFECT_DETAIL] = fields["params"][new] + " took " + fields["ms"][new].replace("", "?") + " ms"
 
 
 def _devices(validators: pd.Series, lines: pd.Index, options: Options) -> tuple[list[str], list[Note]]:

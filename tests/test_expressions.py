@@ -28,7 +28,7 @@ TIMES = 16
 """How often what is repeated stands in the shortest text; half as often where steps may grow with the square."""
 MOST_STEPS = 100_000
 NAMES = {
-    "flopcast.readers.nsight.nsys._REPORT", "flopcast.readers.rocprofv3.common._FILE_NAME", "flopcast.staging._NAME",
+    "flopcast.readers.nsys._REPORT", "flopcast.readers.rocprofv3_csv._FILE_NAME", "flopcast.staging._NAME",
     "flopcast.traces.classes._DECORATION",
 }  # fmt: skip
 """Those of names of files and kernels, which have 255 and `LONGEST_TEXT` letters: steps may grow with the square."""

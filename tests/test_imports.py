@@ -48,7 +48,7 @@ SHARED_NAMES = ("__init__.py", "__main__.py", "base.py")
 OTHER_TOOLS = {
     "measuring/machine.py": {"--json"},
     "power/logs.py": {"--json"},
-    "readers/nsight/ncu.py": {"--set"},
+    "readers/ncu.py": {"--set"},
 }
 """Options of other tools that are spelt as one of ours, by the file that names them."""
 

@@ -41,7 +41,7 @@ from ..operators.call import Tensor
 from ..operators.operators import OPS
 from ..output import visible
 from ..projection.alpha_beta import collective_of
-from ..readers.execution_trace.execution_trace_reader import read_execution_trace
+from ..readers.execution_trace import read_execution_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark
 from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call

@@ -28,7 +28,7 @@ from ..operators.operators import OPS, canonical_op, nearest_op
 from ..output import visible
 from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
 from ..projection.worlds import ONE_NODE
-from ..readers.execution_trace.execution_trace_reader import is_execution_trace
+from ..readers.execution_trace import is_execution_trace
 from ..readers.files import head
 from ..readers.onnx_model import is_onnx
 from ..remarks import Remark

@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.benchmarks.traces import SAMPLE, different, peak_of, traces, write_repeated
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.readers.kineto import KinetoReader
 from flopcast.traces.dispatches import Trace
 
 TRACE = {

@@ -139,7 +139,7 @@ def test_json_holds_what_the_tables_show(tmp_path: Path) -> None:
 
 
 def test_several_traces_in_processes_give_the_same_as_one_after_the_other(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("flopcast.readers.trace_files._PARALLEL_BYTES", 0)
+    monkeypatch.setattr("flopcast.readers.reading._PARALLEL_BYTES", 0)
     for name in "abc":
         trace(tmp_path / f"{name}.json", [10.0, float(ord(name))])
     alone = ingest_measurements([tmp_path], tmp_path / "out" / "1.parquet", jobs=1)

@@ -69,8 +69,8 @@ def test_batches_are_predicted_as_the_whole(
         whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
         at_once = predict(model, data, out=whole)
         with monkeypatch.context() as patch:
-            patch.setattr("flopcast.readers.batches.LARGE", 1)
-            patch.setattr("flopcast.readers.batches.ROWS", 7)
+            patch.setattr("flopcast.readers.parts.LARGE", 1)
+            patch.setattr("flopcast.readers.parts.ROWS", 7)
             in_batches = predict(model, data, out=out)
         read_table = pd.read_csv if suffix == "csv" else pd.read_parquet
         pd.testing.assert_frame_equal(read_table(out), read_table(whole), check_exact=True)
@@ -86,7 +86,7 @@ def test_rows_in_another_unit_are_not_judged_in_batches(
     rows = many_rows()
     rows["duration_us"] /= 1e3
     rows.to_parquet(tmp_path / "rows.parquet")
-    monkeypatch.setattr("flopcast.readers.batches.LARGE", 1)
+    monkeypatch.setattr("flopcast.readers.parts.LARGE", 1)
     with pytest.raises(DataError, match="no row"):
         predict(run, tmp_path / "rows.parquet", out=tmp_path / "out.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]

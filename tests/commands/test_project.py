@@ -21,7 +21,7 @@ from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
-from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
+from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.report.document import Table
 from flopcast.tests.commands import running
 from flopcast.tests.readers.kineto.made_up import write_trace

@@ -19,9 +19,9 @@ from flopcast.operators.operators import OPS, work_of
 from flopcast.power.logs import read_power_log
 from flopcast.readers import Measurements, Options, Reader, TraceReader, read
 from flopcast.readers.base import DataFile
-from flopcast.readers.execution_trace.execution_trace_reader import read_execution_trace
+from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.readers.files import find_files
-from flopcast.readers.trace_files import sort_files
+from flopcast.readers.reading import sort_files
 from flopcast.scaling.curves import read_curves
 from flopcast.table.measurements import LARGEST, MAY_BE_ZERO, TEXT_DIMENSIONS
 from flopcast.tests.fuzz.corpus import Files, seeds

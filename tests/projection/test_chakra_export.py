@@ -11,7 +11,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.projection.chakra_export import IDLE, Task, tasks_of, write_chakra
-from flopcast.readers.execution_trace.execution_trace_reader import ExecutionTrace, read_execution_trace
+from flopcast.readers.execution_trace import ExecutionTrace, read_execution_trace
 from flopcast.traces.dispatches import dispatch_table
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flopcast.errors import DataError
 from flopcast.projection.chrome import CHUNK, cpu_tracks, gpu_tracks, lanes, launches, write_chrome
 from flopcast.readers import read_traces
-from flopcast.readers.trace_files import TraceFailure
+from flopcast.readers.reading import TraceFailure
 from flopcast.traces.dispatches import call_table, dispatch_table
 from flopcast.traces.summary import Annotated
 

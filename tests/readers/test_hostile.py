@@ -21,7 +21,7 @@ from flopcast.power.logs import read_power_log
 from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces, readers
 from flopcast.readers.base import DataFile
 from flopcast.readers.files import find_files, head
-from flopcast.readers.rocprof.results_csv import read_table
+from flopcast.readers.rocprof import read_table
 from flopcast.tests.fuzz.corpus import Files, seeds
 from flopcast.tests.fuzz.targets import TABLES, TRACES, write
 from flopcast.traces.summary import Annotated

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.readers.execution_trace.chakra import is_chakra, read_chakra
-from flopcast.readers.execution_trace.execution_trace_reader import (
+from flopcast.readers.execution_trace import (
     ExecutionTrace,
+    is_chakra,
     is_execution_trace,
+    read_chakra,
     read_execution_trace,
 )
 from flopcast.remarks import remark

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flopcast.readers.execution_trace.execution_trace_reader import (
+from flopcast.readers.execution_trace import (
     OTHER_RUN,
     ExecutionTrace,
     join,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.readers.execution_trace.execution_trace_reader import (
+from flopcast.readers.execution_trace import (
     ExecutionTrace,
     is_execution_trace,
     read_execution_trace,

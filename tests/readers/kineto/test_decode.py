@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.readers.kineto.decode import MISSING, decode, inputs_of, uncollected
+from flopcast.readers.kineto_decode import MISSING, decode, inputs_of, uncollected
 
 
 def kernels(*times: tuple[float, float]) -> bytes:

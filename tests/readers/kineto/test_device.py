@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.readers.kineto.decode import DeviceProperties
-from flopcast.readers.kineto.kineto_reader import devices_of, is_rocm
+from flopcast.readers.kineto import devices_of, is_rocm
+from flopcast.readers.kineto_decode import DeviceProperties
 from flopcast.remarks import Remark, remark
 
 GIB = 2**30

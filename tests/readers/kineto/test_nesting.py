@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.readers.kineto.link import Nesting
+from flopcast.readers.kineto import Nesting
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-1, 8)), max_size=25)
 POINTS = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 20)), max_size=10)

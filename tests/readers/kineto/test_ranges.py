@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.readers.kineto import KinetoReader
 from flopcast.traces.dispatches import Trace
 from flopcast.traces.epochs import OUTSIDE, epoch_numbers, parse_rule
 

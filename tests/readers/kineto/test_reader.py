@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.readers.kineto import KinetoReader
 from flopcast.remarks import remark
 from flopcast.tests.readers.kineto.made_up import H100, MI300X, Event, event, kernel, launch, op, write
 from flopcast.traces.dispatches import COLUMNS, Trace

@@ -12,7 +12,7 @@ import pytest
 
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
-from flopcast.readers.kineto.kineto_reader import KinetoReader
+from flopcast.readers.kineto import KinetoReader
 from flopcast.traces.quality import busy_ns, span_ns
 from flopcast.traces.summary import Annotated
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.readers.nsight.ncu import AmbiguousNumbersError, decimal_mark, parsed
+from flopcast.readers.ncu import AmbiguousNumbersError, decimal_mark, parsed
 
 
 @pytest.mark.parametrize(

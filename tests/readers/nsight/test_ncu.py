@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.nsight.ncu import NcuReader
+from flopcast.readers.ncu import NcuReader
 from flopcast.remarks import Remark, remark
 from flopcast.traces.dispatches import Trace
 

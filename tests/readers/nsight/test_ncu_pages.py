@@ -7,7 +7,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.files import parse_csv
-from flopcast.readers.nsight.ncu import DISPLAY_NAME, Launches, launches
+from flopcast.readers.ncu import DISPLAY_NAME, Launches, launches
 
 WIDE = f"""\
 "ID","Process ID","Kernel Name","{DISPLAY_NAME}","time.sum","bytes.sum","kind"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopcast.readers.nsight.ncu import base_unit
+from flopcast.readers.ncu import base_unit
 
 
 @pytest.mark.parametrize(

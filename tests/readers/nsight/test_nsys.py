@@ -11,7 +11,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import head
-from flopcast.readers.nsight.nsys import NsysReader
+from flopcast.readers.nsys import NsysReader
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 

@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.nsight.nsys import NsysStatsReader
+from flopcast.readers.nsys import NsysStatsReader
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace
 

@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import HEAD_BYTES, DataFile, Options
-from flopcast.readers.rocprof.results_csv import DispatchTable, counters, header_of, is_counter, positions, read_table
+from flopcast.readers.rocprof import DispatchTable, counters, header_of, is_counter, positions, read_table
 
 
 def table_of(folder: Path, text: str | bytes) -> DispatchTable:

@@ -11,7 +11,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
-from flopcast.readers.rocprof.rocprof_reader import RocprofReader
+from flopcast.readers.rocprof import RocprofReader
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace, counters_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprof.results_csv import Times, dispatch_columns, read_table, times_of
+from flopcast.readers.rocprof import Times, dispatch_columns, read_table, times_of
 
 
 def times(folder: Path, *stamps: str) -> Times:

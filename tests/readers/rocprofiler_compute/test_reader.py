@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.readers.base import Options
 from flopcast.readers.files import find_files, head
-from flopcast.readers.rocprof.results_csv import header_of, is_counter
+from flopcast.readers.rocprof import header_of, is_counter
 from flopcast.readers.rocprofiler_compute import RocprofilerComputeReader
 from flopcast.remarks import remark
 from flopcast.table.counters import channel_of

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.readers.rocprofv3.common import (
+from flopcast.readers.rocprofv3 import (
     FIRST,
     LAST,
     Agent,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofv3 import Rocprofv3CsvReader
-from flopcast.readers.rocprofv3.csv_table import CsvTable
+from flopcast.readers.rocprofv3_csv import CsvTable, Rocprofv3CsvReader
 
 ROWS = {
     "csv_docs_gfx/hip_api_stats.csv": 17,

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofv3.common import Content
-from flopcast.readers.rocprofv3.csv_reader import Run, agents, launches, linked, processes
+from flopcast.readers.rocprofv3_csv import Content, Run, agents, launches, linked, processes
 
 TRACE = "Kind,Agent_Id,Dispatch_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp"
 COUNTERS = "Agent_Id,Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.readers.rocprofv3.csv_table import Pass, counters, dispatch_key
+from flopcast.readers.rocprofv3_csv import Pass, counters, dispatch_key
 
 Launch = tuple[str, int, int]
 

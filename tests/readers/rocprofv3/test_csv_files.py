@@ -10,7 +10,7 @@ import pytest
 
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
-from flopcast.readers.rocprofv3.csv_reader import Rocprofv3CsvReader
+from flopcast.readers.rocprofv3_csv import Rocprofv3CsvReader
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 from flopcast.traces.quality import span_ns

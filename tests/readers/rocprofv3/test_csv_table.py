@@ -8,8 +8,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
-from flopcast.readers.rocprofv3.common import LAST
-from flopcast.readers.rocprofv3.csv_table import CsvTable
+from flopcast.readers.rocprofv3 import LAST
+from flopcast.readers.rocprofv3_csv import CsvTable
 
 HEADER = "Kernel_Name,Start_Timestamp,End_Timestamp,VGPR_Count"
 

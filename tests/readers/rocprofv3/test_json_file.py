@@ -13,7 +13,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import content, head
-from flopcast.readers.rocprofv3.json_reader import Rocprofv3JsonReader, read_document
+from flopcast.readers.rocprofv3_json import Rocprofv3JsonReader, read_document
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import COLUMNS, Trace
 from flopcast.traces.quality import span_ns

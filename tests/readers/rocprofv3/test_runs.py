@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.readers.base import DataFile
-from flopcast.readers.rocprofv3.common import Content, content_of, place_of, runs
+from flopcast.readers.rocprofv3_csv import Content, content_of, place_of, runs
 
 API = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"'
 COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value"

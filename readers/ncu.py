@@ -25,13 +25,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...table.measurements import COUNTER
-from ...traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
-from ..base import LINE, DataFile, Options, TraceReader, register
-from ..files import Csv, content, parse_csv
-from ..labels import canonical_device, device_of
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..table.measurements import COUNTER
+from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
+from .base import LINE, DataFile, Options, TraceReader, register
+from .files import Csv, content, parse_csv
+from .labels import canonical_device, device_of
 
 # Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
 #
@@ -73,11 +73,13 @@ def decimal_mark(words: Iterable[str]) -> str:
     witnesses: dict[str, str] = {}
     open_to_both = ""
     for word in words:
-        mark = _mark_of(word)
-        if mark == "either":
+        readings = [mark for mark in ".," if parsed(word, mark) is not None]
+        if not readings or not ("." in word or "," in word):
+            continue
+        if len(readings) > 1:
             open_to_both = open_to_both or word
-        elif mark:
-            witnesses.setdefault(mark, word)
+        else:
+            witnesses.setdefault(readings[0], word)
     if len(witnesses) > 1:
         examples = tuple(sorted(witnesses.values()))
         raise AmbiguousNumbersError(f"numbers of different locales ({' and '.join(map(repr, examples))})", examples)
@@ -102,14 +104,6 @@ def parsed(word: str, mark: str) -> float | None:
     for space in _SPACES:
         digits = digits.replace(space, "")
     return float(digits.replace(mark, "."))
-
-
-def _mark_of(word: str) -> str:
-    """Return the decimal mark that a word needs, "either" if it can be read both ways, "" if it says nothing."""
-    readings = [mark for mark in ".," if parsed(word, mark) is not None]
-    if not ("." in word or "," in word) or not readings:
-        return ""
-    return readings[0] if len(readings) == 1 else "either"
 
 
 # Units that Nsight Compute prints: scaled to the value ("usecond", "Kbyte/block", "Ghz"), as its release spells them.
@@ -221,7 +215,12 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
     rows["unit"], rows["factor"] = _units(table["Metric Unit"])
     rows = rows[rows["name"].ne("") & rows["value"].notna()]
     rows["value"] *= rows["factor"]
-    rows = _told_apart(rows)
+    # One label for two things gets its unit, else its section: "Memory Throughput" is a share here and a rate there.
+    by_unit = rows.groupby("name", sort=False)["unit"].transform("nunique").gt(1)
+    rows = rows.assign(name=rows["name"].mask(by_unit, rows["name"] + " [" + rows["unit"] + "]"))
+    rows = rows.drop_duplicates(["launch", "name", "value"])
+    clashing = rows["name"].isin(rows.loc[rows.duplicated(["launch", "name"]), "name"])
+    rows = rows.assign(name=rows["name"].mask(clashing, rows["section"] + ": " + rows["name"]))
     again = rows.duplicated(["launch", "name"])
     repeated = int(again.sum())
     rows = rows[~again]
@@ -233,18 +232,6 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
         metrics[str(name)] = column
         units[str(name)] = (str(own_rows["unit"].iloc[0]), float(own_rows["factor"].max()))
     return Launches(identity, metrics, units, foreign, unreadable, repeated)
-
-
-def _told_apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the metrics without equal repeats; one label for two things gets its unit, else its section.
-
-    "Memory Throughput" is a share in one section and a rate in another.
-    """
-    by_unit = rows.groupby("name", sort=False)["unit"].transform("nunique").gt(1)
-    rows = rows.assign(name=rows["name"].mask(by_unit, rows["name"] + " [" + rows["unit"] + "]"))
-    rows = rows.drop_duplicates(["launch", "name", "value"])
-    clashing = rows["name"].isin(rows.loc[rows.duplicated(["launch", "name"]), "name"])
-    return rows.assign(name=rows["name"].mask(clashing, rows["section"] + ": " + rows["name"]))
 
 
 def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
@@ -286,15 +273,12 @@ def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
     return [known[code][0] for code in codes], np.array([known[code][1] for code in codes], dtype=float)
 
 
-def _without_instances(word: str) -> str:
-    """Return a value without those of single units ("12 (4; 8)", of `--print-metric-instances values`)."""
-    return word.partition(" (")[0].rstrip() if word.endswith(")") else word
-
-
 def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the number that each word is, NaN for what is none, and how many of these look like one."""
     codes, distinct = pd.factorize(words)
-    plain = [_without_instances(str(word).strip()) for word in distinct]
+    stripped = [str(word).strip() for word in distinct]
+    # Without the values of single units: "12 (4; 8)", of `--print-metric-instances values`.
+    plain = [word.partition(" (")[0].rstrip() if word.endswith(")") else word for word in stripped]
     mark = decimal_mark(plain)
     found = [parsed(word, mark) for word in plain]
     odd = np.array([n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w)) for n, w in zip(found, plain, strict=True)], bool)
@@ -332,12 +316,49 @@ class NcuReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return one row for each launch of a file; those whose duration was not measured are left out and counted."""
         (file,) = files
-        table, findings = _table(_decoded(content(file.path, max_bytes=options.table_bytes)), file.label)
-        found = launches(table, file.label)
+        text = _decoded(content(file.path, max_bytes=options.table_bytes))
+        header = _HEADER.search(text)
+        if header is None:
+            raise DataError('no header "ID","Process ID",...: not as ncu --csv writes it', source=file.label)
+        before = text.count("\n", 0, header.start())
+        body = _OWN_LINE.sub("", text[header.start() :]).rstrip()
+        findings: list[Finding] = []
+        last = body.rpartition("\n")[2]
+        if header[0].rstrip().endswith('"') and last.startswith('"') and not last.endswith('"'):
+            body = body.removesuffix(last)
+            place = f"{file.label}:{before + body.count(chr(10)) + 1}"
+            findings.append(
+                Finding(remark("truncated", "the file ends within a line, which is left out"), "error", 1, source=place)
+            )
+        found = launches(parse_csv(body, file.label, before), file.label)
         duration, notes = _durations(found, file.label)
         findings += _findings(found, duration, file.label)
         device, remarks = _devices(found)
-        dispatches = _dispatches(found, duration, device, file.label)
+        timed = ~np.isnan(duration)
+        identity = found.identity[timed].reset_index(drop=True)
+        metrics = {name: values[timed] for name, values in found.metrics.items()}
+        nanoseconds = np.rint(duration[timed]).astype(np.int64)
+        if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
+            raise DataError("durations of centuries: the file is damaged", source=file.label)
+        registers = next((name for name in _REGISTERS if name in metrics), None)
+        columns = {
+            "kind": KERNEL,
+            "device": pd.Categorical(device[timed]),
+            "name": pd.Categorical(identity["Kernel Name"]),
+            "process": _whole(identity["Process ID"]),
+            "gpu": _whole(identity["Device"]),
+            "stream": _whole(identity["Stream"]),
+            "dispatch_id": _whole(identity["ID"]),
+            "duration_ns": nanoseconds,
+            "start_ns": np.cumsum(np.maximum(nanoseconds, 0)) - np.maximum(nanoseconds, 0),
+            "vgpr": _integers(metrics[registers]) if registers else None,
+            "lds_bytes": _shared_memory(found, metrics),
+            "source": f"{file.label}:" + identity[LINE].astype(str),
+        }
+        for side, cells, metric in (("grid", "Grid Size", "grid_dim"), ("block", "Block Size", "block_dim")):
+            columns |= _sizes(side, identity[cells], metrics, metric)
+        counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}
+        dispatches = in_order(dispatch_table({**columns, **counters}))
         return Trace(dispatches, findings=findings, notes=[*notes, *remarks])
 
 
@@ -346,24 +367,6 @@ def _decoded(raw: bytes) -> str:
     if raw.startswith(_UTF16):
         return raw.decode("utf-16", errors="replace")
     return raw.decode("utf-8-sig", errors="backslashreplace")
-
-
-def _table(text: str, source: str) -> tuple[Csv, list[Finding]]:
-    """Return the table without the lines around it, at its lines of the file."""
-    header = _HEADER.search(text)
-    if header is None:
-        raise DataError('no header "ID","Process ID",...: not as ncu --csv writes it', source=source)
-    before = text.count("\n", 0, header.start())
-    body = _OWN_LINE.sub("", text[header.start() :]).rstrip()
-    findings = []
-    last = body.rpartition("\n")[2]
-    if header[0].rstrip().endswith('"') and last.startswith('"') and not last.endswith('"'):
-        body = body.removesuffix(last)
-        place = f"{source}:{before + body.count(chr(10)) + 1}"
-        findings.append(
-            Finding(remark("truncated", "the file ends within a line, which is left out"), "error", 1, source=place)
-        )
-    return parse_csv(body, source, before), findings
 
 
 def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
@@ -458,35 +461,6 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
         text = f"several devices have compute capability {capability}: set device=NAME"
         return "", remark("device-ambiguous", text, capability=capability)
     return name, assumption
-
-
-def _dispatches(found: Launches, duration: np.ndarray, device: np.ndarray, source: str) -> pd.DataFrame:
-    """Return the dispatch table of the launches that have a duration."""
-    timed = ~np.isnan(duration)
-    identity = found.identity[timed].reset_index(drop=True)
-    metrics = {name: values[timed] for name, values in found.metrics.items()}
-    nanoseconds = np.rint(duration[timed]).astype(np.int64)
-    if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
-        raise DataError("durations of centuries: the file is damaged", source=source)
-    registers = next((name for name in _REGISTERS if name in metrics), None)
-    columns = {
-        "kind": KERNEL,
-        "device": pd.Categorical(device[timed]),
-        "name": pd.Categorical(identity["Kernel Name"]),
-        "process": _whole(identity["Process ID"]),
-        "gpu": _whole(identity["Device"]),
-        "stream": _whole(identity["Stream"]),
-        "dispatch_id": _whole(identity["ID"]),
-        "duration_ns": nanoseconds,
-        "start_ns": np.cumsum(np.maximum(nanoseconds, 0)) - np.maximum(nanoseconds, 0),
-        "vgpr": _integers(metrics[registers]) if registers else None,
-        "lds_bytes": _shared_memory(found, metrics),
-        "source": f"{source}:" + identity[LINE].astype(str),
-    }
-    for side, cells, metric in (("grid", "Grid Size", "grid_dim"), ("block", "Block Size", "block_dim")):
-        columns |= _sizes(side, identity[cells], metrics, metric)
-    counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}
-    return in_order(dispatch_table({**columns, **counters}))
 
 
 def _sizes(side: str, cells: pd.Series, metrics: dict[str, np.ndarray], metric: str) -> dict[str, pd.Series]:

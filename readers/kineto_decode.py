@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 import msgspec
 import numpy as np
 
-from ...arrays import FloatArray, IntArray
-from ...errors import DataError
+from ..arrays import FloatArray, IntArray
+from ..errors import DataError
 
 MISSING = int(np.iinfo(np.int64).min)
 """An integer that the file does not have."""
@@ -278,7 +278,8 @@ class Document:
 
     def processes(self, events: Events) -> IntArray:
         """Return the process of each event, `MISSING` where the file has a word."""
-        return _whole([process for process, _ in self.threads])[events.threads]
+        whole = [process if isinstance(process, int) else MISSING for process, _ in self.threads]
+        return np.array(whole, dtype=np.int64)[events.threads]
 
 
 @contextmanager
@@ -352,7 +353,9 @@ def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
         key = (bytes(fields.dims), bytes(fields.types), bytes(fields.strides), bytes(fields.values))
         text = known.get(key)
         if text is None:
-            text = known[key] = _compact(key)
+            named = zip(OperatorInputs.__struct_fields__, key, strict=True)
+            values = {name: msgspec.json.decode(raw) for name, raw in named if raw != b"null"}
+            text = known[key] = msgspec.json.encode(values).decode() if values else ""
         texts.append(text)
     return texts
 
@@ -361,13 +364,6 @@ def records_of(arguments: Iterable[msgspec.Raw]) -> IntArray:
     """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
     decoder = msgspec.json.Decoder(OperatorRecord, strict=False)
     return np.array([decoder.decode(raw).number for raw in arguments], dtype=np.int64)
-
-
-def _compact(fields: tuple[bytes, ...]) -> str:
-    """Return the fields as one JSON object without white space, "" where the file has none of them."""
-    named = zip(OperatorInputs.__struct_fields__, fields, strict=True)
-    values = {name: msgspec.json.decode(raw) for name, raw in named if raw != b"null"}
-    return msgspec.json.encode(values).decode() if values else ""
 
 
 def _file(content: bytes | memoryview) -> File:
@@ -423,19 +419,11 @@ class _Group:
         )
 
 
-def _size_column(values: Iterable[tuple[int, int, int]], count: int) -> IntArray:
-    return np.fromiter(chain.from_iterable(values), np.int64, 3 * count).reshape(count, 3)
-
-
 _TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {
     int: lambda values, count: np.fromiter(values, np.int64, count),
-    tuple: _size_column,
+    tuple: lambda values, count: np.fromiter(chain.from_iterable(values), np.int64, 3 * count).reshape(count, 3),
     str: lambda values, count: list(values),
 }
-
-
-def _whole(values: list[int | str]) -> IntArray:
-    return np.array([value if isinstance(value, int) else MISSING for value in values], dtype=np.int64)
 
 
 def _nanoseconds(times: FloatArray, field: str, numbers: IntArray) -> IntArray:

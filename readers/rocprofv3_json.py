@@ -20,14 +20,14 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct, field
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...table.measurements import COUNTER
-from ...traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, register
-from ..files import content
-from ..rocpd import direction, workgroups
-from .common import (
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..table.measurements import COUNTER
+from ..traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .files import content
+from .rocpd import direction, workgroups
+from .rocprofv3 import (
     FIRST,
     LAST,
     NO_ACTIVITY,
@@ -362,7 +362,19 @@ class _Reading:
     def _counters(self, process: Process, dispatch_ids: pd.Series) -> pd.DataFrame:
         """Return the counters of each dispatch, found by its number, a column each."""
         counted = process.callback_records.counter_collection
-        values = _values(counted, {counter.id.handle: counter.name for counter in process.counters})
+        dispatches = [record.dispatch_data.dispatch_info.dispatch_id for record in counted]
+        records = [value for record in counted for value in record.records]
+        handles = (value.counter_id.handle for value in records)
+        names = {counter.id.handle: counter.name for counter in process.counters}
+        values = pd.DataFrame(
+            {
+                "dispatch_id": _integers(dispatches)
+                .repeat([len(record.records) for record in counted])
+                .reset_index(drop=True),
+                "counter": pd.Series([names.get(handle, f"id_{handle}") for handle in handles], dtype="str"),
+                "value": np.array([value.value for value in records], dtype=np.float64),
+            }
+        )
         if values.empty:
             return pd.DataFrame(index=dispatch_ids.index)
         first = pd.Series(dispatch_ids.index, index=dispatch_ids)
@@ -445,22 +457,6 @@ def _operation(kinds: Sequence[Sequence[str]], record: Copy) -> str:
     if 0 <= record.kind < len(kinds) and 0 <= record.operation < len(kinds[record.kind]):
         return kinds[record.kind][record.operation]
     return ""
-
-
-def _values(counted: Sequence[Counted], names: dict[int, str]) -> pd.DataFrame:
-    """Return one row for each record of a counter."""
-    dispatches = [record.dispatch_data.dispatch_info.dispatch_id for record in counted]
-    records = [value for record in counted for value in record.records]
-    handles = (value.counter_id.handle for value in records)
-    return pd.DataFrame(
-        {
-            "dispatch_id": _integers(dispatches)
-            .repeat([len(record.records) for record in counted])
-            .reset_index(drop=True),
-            "counter": pd.Series([names.get(handle, f"id_{handle}") for handle in handles], dtype="str"),
-            "value": np.array([value.value for value in records], dtype=np.float64),
-        }
-    )
 
 
 def _has_times(record: Counted) -> bool:

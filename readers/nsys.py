@@ -26,19 +26,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError
-from ...remarks import Remark, remark
-from ...traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
-from ..base import DataFile, Options, TraceReader, register
-from ..files import parse_csv, text
-from ..labels import canonical_device
-from ..sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
+from ..errors import DataError
+from ..remarks import Remark, remark
+from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
+from .base import DataFile, Options, TraceReader, register
+from .files import parse_csv, text
+from .labels import canonical_device
+from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _CALLS = (f"{_ACTIVITY}RUNTIME", f"{_ACTIVITY}DRIVER")
@@ -76,16 +75,53 @@ class NsysReader(TraceReader):
         """Return the kernels, copies and fills; `source` numbers the rows of the table of their kind."""
         [file] = files
         with opened(file, options) as database:
-            parts = [_kernels(database), _copies(database), _fills(database)]
+            kernels, moved = _kernels(database), ("start", "end", *_WHERE, "bytes")
+            needed = ("start", "end", "deviceId")
+            copies = database.read(f"{_ACTIVITY}MEMCPY", integers=(*moved, "copyKind"), required=needed)
+            ways = copies["copyKind"].map(_DIRECTIONS).fillna("unknown").astype(object)
+            fills = database.read(f"{_ACTIVITY}MEMSET", integers=moved, required=needed)
+            parts = [kernels, copies.assign(kind=MEMCPY, name=ways), fills.assign(kind=MEMSET, name="memset")]
             parts = [part for part in parts if len(part)] or parts[:1]
-            activities = _linked(database, pd.concat(parts, ignore_index=True))
+            # Of each activity its process, and whether the API call that caused it is recorded.
+            activities = pd.concat(parts, ignore_index=True)
+            calls = pd.concat([database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS])
+            calls = pd.DataFrame({"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]})
+            activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
+            known = calls["owner"].notna().any() and activities["owner"].notna().any()
+            key = ["owner", "correlationId"] if known else ["correlationId"]
+            found = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
+            activities = activities.assign(linked=found.to_numpy(), process=activities["owner"] % _PROCESS)
             findings = unfinished(file)
             notes: list[Remark] = []
             activities, untimed = timed(activities, file.label)
             activities["device"] = _devices(database, activities["deviceId"], file, findings, notes)
             findings += [*untimed, *_graphs(database, activities, file)]
-            _remark(database, activities, notes)
-        return Trace(_table(activities, file), findings=findings, notes=notes)
+            if activities.empty:
+                notes.append(
+                    remark(
+                        "no-activities",
+                        "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which "
+                        "Nsight leaves out when they are empty): profile with --trace=cuda",
+                        by="nsys",
+                    )
+                )
+            elif not database.tables & set(_CALLS):
+                notes.append(
+                    remark(
+                        "no-api-calls", "the export has no CUDA API calls: no activity is linked to a launch", by="nsys"
+                    )
+                )
+            if len(activities) and activities["device"].eq("").any():
+                notes.append(remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)"))
+        same = ("kind", "device", "process", "name", "start_ns", "duration_ns", "lds_bytes", "scratch_bytes", "vgpr",
+                "bytes", "linked")  # fmt: skip
+        named = {"gpu": "deviceId", "stream": "streamId", "correlation": "correlationId"} | {
+            name: name for name in same
+        }
+        named |= {f"{name[:-1]}_{name[-1].lower()}": name for name in _DIMENSIONS}
+        columns = {column: activities[name] for column, name in named.items() if name in activities}
+        columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
+        return Trace(in_order(dispatch_table(columns)), findings=findings, notes=notes)
 
 
 def _kernels(database: Database) -> pd.DataFrame:
@@ -96,46 +132,18 @@ def _kernels(database: Database) -> pd.DataFrame:
         integers=("start", "end", *_WHERE, *of_kernels),
         required=("start", "end", "deviceId", "demangledName"),
     )
-    return kernels.assign(
-        kind=KERNEL,
-        name=_kernel_names(database, kernels),
-        lds_bytes=kernels[shared[0]] + kernels[shared[1]],
-        scratch_bytes=kernels["localMemoryPerThread"],
-        vgpr=kernels["registersPerThread"],
-    )
-
-
-def _kernel_names(database: Database, kernels: pd.DataFrame) -> pd.Series:
-    """Return the demangled name of each kernel; where the file lacks it the short, else the mangled one."""
     strings = database.read("StringIds", integers=("id",), words=("value",), required=("id", "value"))
     names = pd.Series("", index=kernels.index, dtype=object)
     for column in _NAMES:
         found = joined(kernels[[column]], strings.rename(columns={"id": column}), [column])["value"]
         names = names.where(names != "", found.fillna(""))
-    return names
-
-
-def _copies(database: Database) -> pd.DataFrame:
-    integers = ("start", "end", *_WHERE, "bytes", "copyKind")
-    copies = database.read(f"{_ACTIVITY}MEMCPY", integers=integers, required=("start", "end", "deviceId"))
-    return copies.assign(kind=MEMCPY, name=copies["copyKind"].map(_DIRECTIONS).fillna("unknown").astype(object))
-
-
-def _fills(database: Database) -> pd.DataFrame:
-    integers = ("start", "end", *_WHERE, "bytes")
-    fills = database.read(f"{_ACTIVITY}MEMSET", integers=integers, required=("start", "end", "deviceId"))
-    return fills.assign(kind=MEMSET, name="memset")
-
-
-def _linked(database: Database, activities: pd.DataFrame) -> pd.DataFrame:
-    """Return the activities with their process, and whether the API call that caused each is recorded."""
-    calls = pd.concat([database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS])
-    calls = pd.DataFrame({"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]})
-    activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
-    known = calls["owner"].notna().any() and activities["owner"].notna().any()
-    key = ["owner", "correlationId"] if known else ["correlationId"]
-    found = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
-    return activities.assign(linked=found.to_numpy(), process=activities["owner"] % _PROCESS)
+    return kernels.assign(
+        kind=KERNEL,
+        name=names,
+        lds_bytes=kernels[shared[0]] + kernels[shared[1]],
+        scratch_bytes=kernels["localMemoryPerThread"],
+        vgpr=kernels["registersPerThread"],
+    )
 
 
 def _devices(
@@ -192,35 +200,6 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     ]
 
 
-def _remark(database: Database, activities: pd.DataFrame, notes: list[Remark]) -> None:
-    """Say what the export has not."""
-    if activities.empty:
-        notes.append(
-            remark(
-                "no-activities",
-                "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which Nsight "
-                "leaves out when they are empty): profile with --trace=cuda",
-                by="nsys",
-            )
-        )
-    elif not database.tables & set(_CALLS):
-        notes.append(
-            remark("no-api-calls", "the export has no CUDA API calls: no activity is linked to a launch", by="nsys")
-        )
-    if len(activities) and activities["device"].eq("").any():
-        notes.append(remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)"))
-
-
-def _table(activities: pd.DataFrame, file: DataFile) -> pd.DataFrame:
-    same = ("kind", "device", "process", "name", "start_ns", "duration_ns", "lds_bytes", "scratch_bytes", "vgpr",
-            "bytes", "linked")  # fmt: skip
-    named = {"gpu": "deviceId", "stream": "streamId", "correlation": "correlationId"} | {name: name for name in same}
-    named |= {f"{name[:-1]}_{name[-1].lower()}": name for name in _DIMENSIONS}
-    columns = {column: activities[name] for column, name in named.items() if name in activities}
-    columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
-    return in_order(dispatch_table(columns))
-
-
 # The CSV of `nsys stats`.
 
 _TRACE = re.compile(r"^Start ?\((?P<unit>[num]?s(?:ec)?)\),Duration ?\([num]?s(?:ec)?\),CorrId,GrdX,.*$", re.MULTILINE)
@@ -242,16 +221,6 @@ _COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
 _WAYS = {"Host-to-Device": "HtoD", "Device-to-Host": "DtoH", "Device-to-Device": "DtoD", "Peer-to-Peer": "PtoP"}
 _INTEGER = re.compile(r"[ \t\r]*-?[0-9]{1,18}[ \t\r]*")
 _LIMIT_NS = 2.0**62
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of the trace as text, their places in the file, the lines that do not fit the header, ns in its unit."""
-
-    table: pd.DataFrame
-    lines: np.ndarray
-    unfit: int
-    scale: float
 
 
 @register
@@ -280,7 +249,7 @@ class NsysStatsReader(TraceReader):
         if not traces:
             hint = "a report of sums, without single launches: export nsys stats --report cuda_gpu_trace --format csv"
             raise DataError(hint, source=files[0].label)
-        parts = [_dispatches(_rows(texts[file], file.label), file.label) for file in traces]
+        parts = [_dispatches(texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = [finding for _, own in parts for finding in own]
         notes = [
@@ -295,53 +264,58 @@ class NsysStatsReader(TraceReader):
         return Trace(table, findings=findings, notes=notes)
 
 
-def _rows(report: str, source: str) -> _Rows:
-    """Return the rows below the first header of a GPU trace, to the next empty line or message."""
-    header = _TRACE.search(report)
-    assert header is not None
-    end = _AFTER.search(report, header.end() + 1)
-    body = report[header.start() : end.start() if end else len(report)]
-    cut = parse_csv(body, source, report.count("\n", 0, header.start()))
-    return _Rows(pd.DataFrame(cut.columns, dtype=object), cut.lines, len(cut.overlong), _NANOSECONDS[header["unit"]])
-
-
 def _bare(name: str) -> str:
     """Return the name of a column without its unit."""
     return name.partition("(")[0].rstrip() if name.endswith(")") else name
 
 
-def _dispatches(rows: _Rows, source: str) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return the dispatch table, and what is odd about the rows."""
-    columns = {_bare(name): rows.table[name] for name in rows.table.columns}
-    units = {_bare(name): name.rpartition("(")[2].rstrip(")") for name in rows.table.columns}
+def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
+    """Return the dispatch table of a GPU trace, and what is odd about its rows.
+
+    They stand below its first header, and end at the next empty line or message.
+    """
+    header = _TRACE.search(report)
+    assert header is not None
+    end = _AFTER.search(report, header.end() + 1)
+    body = report[header.start() : end.start() if end else len(report)]
+    cut = parse_csv(body, source, report.count("\n", 0, header.start()))
+    given = pd.DataFrame(cut.columns, dtype=object)
+    columns = {_bare(name): given[name] for name in given.columns}
+    units = {_bare(name): name.rpartition("(")[2].rstrip(")") for name in given.columns}
     lacking = [name for name in ("Start", "Duration", "Name", "Device") if name not in columns]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as nsys stats writes it", source=source)
-    start, duration = (_times(columns[name], rows.scale) for name in ("Start", "Duration"))
+    start, duration = (_times(columns[name], _NANOSECONDS[header["unit"]]) for name in ("Start", "Duration"))
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
     own = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
-    kinds, names = _kinds(own["Name"])
+    codes, distinct = pd.factorize(own["Name"])
+    matched = [(_COPY.match(str(word)), str(word)) for word in distinct]
+    kinds = [KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET for match, _ in matched]
+    names = [word if match is None else _WAYS.get(match["way"], match["way"]) for match, word in matched]
+    shared = None  # printed in MB it is too coarse
+    if units.get("StcSMem") == units.get("DymSMem") == "B":
+        shared = _whole(own["StcSMem"]).add(_whole(own["DymSMem"]))
     devices = own["Device"].str.extract(_DEVICE)
     words = devices["name"].fillna(own["Device"])
     table = dispatch_table(
         {
-            "kind": pd.Categorical(kinds),
+            "kind": pd.Categorical(np.array(kinds, dtype=object)[codes]),
             "device": pd.Categorical(words.map({word: canonical_device(word)[0] for word in words.unique()})),
             "gpu": _whole(devices["ordinal"]),
             "stream": _column(own, "Strm"),
             "correlation": _column(own, "CorrId"),
-            "name": pd.Categorical(names),
+            "name": pd.Categorical(pd.Series(np.array(names, dtype=object)[codes])),
             "start_ns": start[timed].to_numpy(dtype=np.int64),
             "duration_ns": duration[timed].to_numpy(dtype=np.int64),
             "vgpr": _column(own, "Reg/Trd"),
-            "lds_bytes": _shared_memory(own, units),
+            "lds_bytes": shared,
             "bytes": _bytes(own, units),
-            "source": f"{source}:" + pd.Series(rows.lines[timed]).astype(str),
+            "source": f"{source}:" + pd.Series(cut.lines[timed]).astype(str),
         }
         | {f"grid_{axis}": _column(own, f"Grd{axis.upper()}") for axis in "xyz"}
         | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
     )
-    unfit = rows.unfit + int((~timed).sum())
+    unfit = len(cut.overlong) + int((~timed).sum())
     return table, [
         Finding(
             remark(
@@ -360,22 +334,6 @@ def _times(column: pd.Series, scale: float) -> pd.Series:
     nanoseconds = pd.to_numeric(column.str.strip(), errors="coerce").astype(float) * scale
     rounded = nanoseconds.where(nanoseconds.abs().lt(_LIMIT_NS)).round().astype("Int64")
     return _whole(column).fillna(rounded) if scale == 1 else rounded
-
-
-def _kinds(names: pd.Series) -> tuple[np.ndarray, pd.Series]:
-    """Return kernel, memcpy or memset for each name, and the name: of a copy its direction."""
-    codes, words = pd.factorize(names)
-    found = [(_COPY.match(str(word)), str(word)) for word in words]
-    kinds = [KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET for match, _ in found]
-    plain = [word if match is None else _WAYS.get(match["way"], match["way"]) for match, word in found]
-    return np.array(kinds, dtype=object)[codes], pd.Series(np.array(plain, dtype=object)[codes])
-
-
-def _shared_memory(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
-    """Return the bytes of a block's shared memory where they are printed in bytes; MB are too coarse."""
-    if units.get("StcSMem") != "B" or units.get("DymSMem") != "B":
-        return None
-    return _whole(own["StcSMem"]).add(_whole(own["DymSMem"]))
 
 
 def _bytes(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
