@@ -18,7 +18,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
-from ..report.forecast import forecast_document
+from ..report.forecast import curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..workloads.architecture import Architecture
@@ -80,20 +80,25 @@ class Forecasts(Shown):
         ``fits``, ``reason`` (why there is no answer, else empty), ``tokens_per_second``, ``energy_j``, ``power_w`` (of
         all GPUs), and ``cost`` where there is a price, ``sure`` where a half-width is needed.
         """
-        return pd.DataFrame([self._row(*pair) for pair in zip(self.asked, self.answers, strict=True)])
-
-    def _row(self, asked: Mapping[str, Any], answer: Forecast) -> dict[str, Any]:
-        row = {name: _plain(value) for name, value in asked.items()}
-        row |= {name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
-        row["reason"] = "" if answer.reason is None else answer.reason.text
-        for name in ("tokens_per_second", "energy_j", "power_w"):
-            row[name] = answer.details.get(name, float("nan"))
-        if self.price is not None:
-            gpus = answer.setting.gpus if answer.setting else 0
-            row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
-        if self.need is not None:
-            row["sure"] = answer.sure(self.need)
-        return row
+        rows = []
+        for asked, answer in zip(self.asked, self.answers, strict=True):
+            row: dict[str, Any] = {}
+            for name, value in asked.items():
+                named = value.name if isinstance(value, GPU | Architecture) else value
+                row[name] = value.get("name", "stated") if isinstance(value, Mapping) else named
+            row |= {
+                name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
+            }
+            row["reason"] = "" if answer.reason is None else answer.reason.text
+            for name in ("tokens_per_second", "energy_j", "power_w"):
+                row[name] = answer.details.get(name, float("nan"))
+            if self.price is not None:
+                gpus = answer.setting.gpus if answer.setting else 0
+                row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
+            if self.need is not None:
+                row["sure"] = answer.sure(self.need)
+            rows.append(row)
+        return pd.DataFrame(rows)
 
     def document(self) -> Document:
         """Return the forecasts for readers; its ``data`` are those of ``forecast.json``."""
@@ -129,8 +134,6 @@ class Forecasts(Shown):
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""
-        from ..report.forecast import parts_figure
-
         return parts_figure(self.answers)
 
     def plot_batch(self, over: str = "batch") -> go.Figure | None:
@@ -138,14 +141,10 @@ class Forecasts(Shown):
 
         ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not vary.
         """
-        from ..report.forecast import curve_figure
-
         return curve_figure(self.answers, over)
 
     def plot_pareto(self) -> go.Figure | None:
         """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""
-        from ..report.forecast import pareto_figure
-
         return pareto_figure(self.answers)
 
     def __repr__(self) -> str:
@@ -219,7 +218,11 @@ def forecast(
     >>> found.table[["batch", "unit", "fits"]].values.tolist()
     [[1, 's', True], [16, 's', True]]
     """
-    _check(level, need, price)
+    check_level(level)
+    if need is not None and not 0 < need < 10:
+        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+    if price is not None and not 0 <= price < float("inf"):
+        raise ParameterError("price", f"must not be negative, got {price:g}")
     learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
     if data is not None:
         learned.append(measured_times(load_measurements(data).frame))
@@ -306,14 +309,6 @@ def calibrate(
     )
 
 
-def _check(level: float, need: float | None, price: float | None) -> None:
-    check_level(level)
-    if need is not None and not 0 < need < 10:
-        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
-    if price is not None and not 0 <= price < float("inf"):
-        raise ParameterError("price", f"must not be negative, got {price:g}")
-
-
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
@@ -356,9 +351,3 @@ def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]
     if "model" not in table or not len(table):
         raise DataError(f"a table of settings must have rows, and a column model; columns are {', '.join(FIELDS)}")
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value.get("name", "stated")
-    return value.name if isinstance(value, GPU | Architecture) else value

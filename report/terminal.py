@@ -18,7 +18,6 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -154,20 +153,17 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
     """Return a table whose columns stand ``gap`` blanks apart, the divider being one of them."""
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for column, head in zip(columns, heads, strict=True):
-        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **_column(column))
+        look: dict[str, Any] = {"overflow": "fold", "no_wrap": column.kind == "name"}
+        if column.kind == "number":
+            look = {"justify": "right", "no_wrap": True}
+        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
     for row in shown:
         cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells)]
         for cell, column in zip(cells, columns, strict=True):
-            if column.kind == "cut":  # told of the cell, not of the column: rich then narrows this column first
+            if column.kind == "cut":  # set on the cell, not on the column: rich then narrows this column first
                 cell.no_wrap, cell.overflow = True, "ellipsis"
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
-
-
-def _column(column: Column) -> dict[str, Any]:
-    if column.kind == "number":
-        return {"justify": "right", "no_wrap": True}
-    return {"overflow": "fold", "no_wrap": column.kind == "name"}
 
 
 def _text(cell: str | Cell, style: str) -> Text:
@@ -216,15 +212,20 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Itera
     if quiet or not console.is_terminal:
         yield None
         return
+    from rich.progress import (  # here: most commands need none of it
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            bars.update(bar, completed=done, total=total, description=visible(label), left=_left(eta_seconds))
+            left = f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
+            bars.update(bar, completed=done, total=total, description=visible(label), left=left)
 
         yield draw
-
-
-def _left(eta_seconds: float) -> str:
-    return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
