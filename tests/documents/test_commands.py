@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 import flopcast as fc
-from flopcast.evaluation import counter_choice
+from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
+from flopcast.scaling import trials
+from flopcast.scaling.curves import published_curves
 
 from .blocks import Step, help_texts, steps
-from .following import Reader, hasty_train, unsaid
+from .following import FEW, Reader, hasty_train, unsaid
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -23,6 +25,8 @@ MADE = ("gallery", "generated")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
 HASTY = timing.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
+TRIALS = trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
+"""In the place of every law on all published curves, which `tests.scaling.test_trials` holds."""
 FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
 
 
@@ -33,7 +37,9 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
+    monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
+    monkeypatch.setattr(trials, "published_trials", lambda: TRIALS)
     reader = Reader()
     for step in FOLLOWED[name]:
         reader.follow(step)
