@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, CoverageTest, Outcome, Part, Score
-from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, Interval
+from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
+from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS
 from ..table.measurements import quantity
 from .document import (
     Cell,
@@ -86,13 +86,23 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
         partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
     )
     curves = Figure(partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample")
+    new, known = percent(found.score.e_out), percent(found.expected.e_out)
+    scored, told = ("these", f" But {_ALL_TRAINED}.") if facts.all_trained else ("the new", "")
+    promised = f"on {left_out(found.scheme)} of its training it erred by {known}"
+    beneath = f"On {scored} rows the run errs by {new}; {promised}.{told}"
     return Document(
         title=f"Does the run still hold? {devices}",
         lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
         opening=[
-            Headline("", f"{verdict(found)}.", beneath=_errors(found, facts), medium="page"),
+            Headline("", f"{verdict(found)}.", beneath=beneath, medium="page"),
             answer,
-            Facts(_facts(found)),
+            Facts(
+                [
+                    Fact(f"{found.score.n:,}", "new rows"),
+                    Fact(str(found.groups), f"groups, {found.known_groups} of them trained"),
+                    Fact(share(found.out_of_range / found.score.n), "outside the trained range"),
+                ]
+            ),
             why,
         ],
         sections=[
@@ -107,16 +117,6 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
             Section("What was left out", [_lost(facts)], "data", "Data"),
         ],
         data=_json(found, facts),
-    )
-
-
-def _errors(found: Checked, facts: CheckFacts) -> str:
-    """Say the error of the new rows beside the one that was to be expected, or that no row is new."""
-    new, known = percent(found.score.e_out), percent(found.expected.e_out)
-    told = f" But {_ALL_TRAINED}." if facts.all_trained else ""
-    rows = "these" if facts.all_trained else "the new"
-    return (
-        f"On {rows} rows the run errs by {new}; on {left_out(found.scheme)} of its training it erred by {known}.{told}"
     )
 
 
@@ -164,19 +164,16 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
     return said
 
 
-def _facts(found: Checked) -> list[Fact]:
-    known = f"groups, {found.known_groups} of them trained"
-    return [
-        Fact(f"{found.score.n:,}", "new rows"),
-        Fact(str(found.groups), known),
-        Fact(share(found.out_of_range / found.score.n), "outside the trained range"),
-    ]
-
-
 def _scores(found: Checked) -> Table:
     """Return the errors of the new rows, and of the run out of fold."""
     named = {"new rows": found.score, f"{left_out(found.scheme)}, out of sample": found.expected}
-    cells = [(name, *_score(one)) for name, one in named.items()]
+    cells = [
+        (
+            name, f"{one.n:,}", number(one.e_out), number(one.median_ape), *map(number, one.ir.values()),
+            formatted(one.kendall, "{:.3f}"), share(one.coverage),
+        )
+        for name, one in named.items()
+    ]  # fmt: skip
     heads = ("rows", "E_out, %", "median, %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
     caption = "IR T: share of rows within T %, in %. Kendall's tau: order preserved, 1 = wholly"
     return Table(columns("", numbers=heads), rows(cells), "errors beside those out of sample", caption)
@@ -195,12 +192,6 @@ def _rows(table: pd.DataFrame, metric: str) -> Listing:
                 table["source"].astype(str).tolist()]  # fmt: skip
 
     return Listing(heads, texts, _ROWS, folded=f"All {counted(len(table), 'row')} as a table: search, sort, download")
-
-
-def _score(one: Score) -> tuple[str, ...]:
-    ratios = (number(value) for value in one.ir.values())
-    return (f"{one.n:,}", number(one.e_out), number(one.median_ape), *ratios, formatted(one.kendall, "{:.3f}"),
-            share(one.coverage))  # fmt: skip
 
 
 def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
@@ -246,10 +237,10 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
         "verdict": str(found.outcome),
         "text": verdict(found),
         "shift": found.shift and found.shift.value,
-        "shift_interval": _interval(found.shift),
-        "coverage_test": _test(found.coverage),
-        "coverage_corrected": _test(found.corrected_coverage),
-        "error_growth": _interval(found.growth),
+        "shift_interval": found.shift and vars(found.shift),
+        "coverage_test": found.coverage and vars(found.coverage),
+        "coverage_corrected": found.corrected_coverage and vars(found.corrected_coverage),
+        "error_growth": found.growth and vars(found.growth),
         "groups": found.groups,
         "known_groups": found.known_groups,
         "out_of_range": {"rows": found.out_of_range, "share": found.out_of_range / found.score.n}
@@ -267,16 +258,8 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
     }
 
 
-def _interval(one: Interval | None) -> dict[str, float] | None:
-    return None if one is None else vars(one)
-
-
-def _test(one: CoverageTest | None) -> dict[str, float] | None:
-    return None if one is None else vars(one)
-
-
 def _part(part: Part) -> dict[str, Any]:
-    return {**vars(part), "shift": _interval(part.shift)}
+    return {**vars(part), "shift": part.shift and vars(part.shift)}
 
 
 def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
@@ -329,13 +312,16 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     ]
     heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
     table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
+    chosen = [
+        {
+            str(name): None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value
+            for name, value in row.items()
+        }
+        for row in batch.to_dict("records")
+    ]
     return Document(
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],
         sections=[Section("What to measure", [table])],
-        data={**report, "batch": [{str(k): _plain(v) for k, v in row.items()} for row in batch.to_dict("records")]},
+        data={**report, "batch": chosen},
     )
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value

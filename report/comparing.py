@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -53,7 +54,11 @@ def runs_document(
     """
     asked = settings(*metrics)
     said = {one.scheme: sentence(one, names) for one in schemes}
-    heads = [Headline(left_out(one.scheme), *_errors(one, names), said[one.scheme]) for one in schemes]
+    heads = []
+    for one in schemes:
+        errors = (NONE, NONE) if one.paired is None else (percent(one.paired.first), percent(one.paired.second))
+        first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
+        heads.append(Headline(left_out(one.scheme), second, first, said[one.scheme]))
     lacking = lines_of_missing(metrics, common)
     changed = [Row((name, *values)) for name, *values in asked if values[0] != values[1]]
     equal = [Row((name, *values)) for name, *values in asked if values[0] == values[1]]
@@ -66,15 +71,28 @@ def runs_document(
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
-        opening=[*(_on(head, "page") for head in heads), lacking],
+        opening=[*(replace(head, medium="page") for head in heads), lacking],
         sections=sections,
-        closing=[_on(head, "terminal") for head in heads],
-        data=_json(names, asked, schemes, said, common),
+        closing=[replace(head, medium="terminal") for head in heads],
+        data={
+            "schema": SCHEMA,
+            "kind": "runs",
+            "names": list(names),
+            "common_rows": common,
+            "settings": [{"setting": name, "first": one, "second": other} for name, one, other in asked],
+            "schemes": [
+                {
+                    "scheme": one.scheme,
+                    "selected": list(one.names),
+                    "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
+                    "statement": said[one.scheme],
+                    "models": _records(one.by_model),
+                    "groups": _records(one.by_group),
+                }
+                for one in schemes
+            ],
+        },
     )
-
-
-def _on(head: Headline, medium: Any) -> Headline:
-    return Headline(head.about, head.answer, head.rival, head.beneath, medium=medium)
 
 
 def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
@@ -151,13 +169,6 @@ def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
     return Lines([Line(f"{common:,} rows are in both runs, of {counts[0]:,} and {counts[1]:,}.", "soft")])
 
 
-def _errors(one: SchemeComparison, names: tuple[str, str]) -> tuple[str, str]:
-    """Return the answer and the rival of a headline."""
-    errors = ("–", "–") if one.paired is None else (percent(one.paired.first), percent(one.paired.second))
-    first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
-    return second, first
-
-
 def _settings(found: Sequence[Row], names: tuple[str, str], heading: str, folded: str = "") -> Table:
     medium: Any = "page" if folded else "both"
     heads = (Column("setting"), *(Column(name, "prose") for name in names))
@@ -190,30 +201,6 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     change = row["difference"]
     tone: Any = "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
     yield Cell(f"{round(change, 2) + 0.0:+.2f}" if known(change) else NONE, tone)
-
-
-def _json(
-    names: tuple[str, str], asked: Sequence[tuple[str, str, str]], schemes: Sequence[SchemeComparison],
-    said: Mapping[str, str], common: int,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "schema": SCHEMA,
-        "kind": "runs",
-        "names": list(names),
-        "common_rows": common,
-        "settings": [{"setting": name, "first": one, "second": other} for name, one, other in asked],
-        "schemes": [
-            {
-                "scheme": one.scheme,
-                "selected": list(one.names),
-                "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
-                "statement": said[one.scheme],
-                "models": _records(one.by_model),
-                "groups": _records(one.by_group),
-            }
-            for one in schemes
-        ],
-    }
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -265,14 +252,26 @@ def traces_document(found: TraceChanges) -> Document:
     return Document(
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
-        opening=[_on(head, "page"), Bars("Where the difference comes from", bars)],
+        opening=[replace(head, medium="page"), Bars("Where the difference comes from", bars)],
         sections=[
             Section("Difference, part by part", [made]),
             Section("Every call", [listing, both], "calls", "Calls"),
             Section("Remarks", [Lines(remarked(found.notes), "list")]),
         ],
-        closing=[_on(head, "terminal")],
-        data=_trace_json(found),
+        closing=[replace(head, medium="terminal")],
+        data={
+            "schema": SCHEMA,
+            "kind": "traces",
+            "names": [before.label, after.label],
+            "before": vars(before),
+            "after": vars(after),
+            "change_us": found.change_us,
+            "interval_us": found.interval_us and list(found.interval_us),
+            "parts_us": found.parts,
+            "notes": [*map(str, found.notes)],
+            "statement": trace_sentence(found),
+            "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
+        },
     )
 
 
@@ -335,19 +334,3 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
         formatted(row["ratio"], "{:.3f}"),
         *kernels,
     )
-
-
-def _trace_json(found: TraceChanges) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "kind": "traces",
-        "names": [found.before.label, found.after.label],
-        "before": vars(found.before),
-        "after": vars(found.after),
-        "change_us": found.change_us,
-        "interval_us": found.interval_us and list(found.interval_us),
-        "parts_us": found.parts,
-        "notes": [*map(str, found.notes)],
-        "statement": trace_sentence(found),
-        "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
-    }

@@ -90,9 +90,31 @@ def forecast_document(
         "level": level,
         "forecasts": [_json(*pair, need) for pair in zip(asked, answers, strict=True)],
     }
-    title = "Forecast"
     if len(answers) == 1:
-        return _single(answers[0], level, need, price, data)
+        (one,) = answers
+        assert one.setting is not None
+        title, lead = f"Forecast of {one.setting.model.name}", about(one.setting)
+        if one.reason is not None:
+            return Document(title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data)
+        known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
+        spreads = [(PARTS[name], f"±{100 * value:.1f} %") for name, value in one.spreads.items() if value >= 0.001]
+        spread = Table(columns("from", numbers=["1 σ"]), rows(spreads), "What the interval is made of")
+        assumed = ""
+        if not isinstance(one.setting, GraphSetting) and one.setting.kind != "training":
+            setting = one.setting
+            taken = [f"{name} {getattr(setting, name)}" for name in _MAY_BE_ASSUMED if name in setting.assumed]
+            assumed = f"assumed: {', '.join(taken)}" if taken else ""
+        sections = [
+            Section("Figures", [known]),
+            Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
+            Section("What the interval is made of", [spread], "interval", "Interval"),
+            Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([assumed])]),
+        ]
+        if one.layers:
+            drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
+            sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
+        opening = [replace(_answer(one, level), about="")]
+        return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
     names = varied(asked)
@@ -101,7 +123,7 @@ def forecast_document(
     table = _grid_table(answers, asked, names, need, price)
     notes = [note for one in answered for note in one.remarks]
     return Document(
-        title=title,
+        title="Forecast",
         lead=lead,
         opening=[_best(answered, level)] if answered else [],
         sections=[
@@ -127,26 +149,21 @@ def _sliders(
     if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
         return []
     known = {tuple(_word(row.get(name)) for name in names): one for row, one in zip(asked, answers, strict=True)}
-    combined = list(product(*(values for _, values in axes)))
-    best = max(range(len(combined)), key=lambda place: _rate(known.get(combined[place])))
-    choices = [_choice(known.get(values), level, need, price) for values in combined]
+    choices: list[list[Part]] = []
+    rates = []  # tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer
+    for values in product(*(values for _, values in axes)):
+        one = known.get(values)
+        if one is None:
+            choices.append([lines(["not among the settings that were asked for"])])
+        elif one.reason is not None or one.setting is None:
+            choices.append([lines([str(one.reason)] if one.reason else [])])
+        else:
+            facts = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
+            choices.append([_answer(one, level), facts, *_bars(one)])
+        answered = one is not None and one.reason is None
+        rates.append(one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted) if one and answered else 0.0)
+    best = max(range(len(rates)), key=rates.__getitem__)
     return [Sliders([(ASKED.get(name, name), values) for name, values in axes], choices, best)]
-
-
-def _rate(one: Forecast | None) -> float:
-    """Return tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer."""
-    if one is None or one.reason is not None:
-        return 0.0
-    return one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted)
-
-
-def _choice(one: Forecast | None, level: float, need: float | None, price: float | None) -> list[Part]:
-    if one is None:
-        return [lines(["not among the settings that were asked for"])]
-    if one.reason is not None or one.setting is None:
-        return [lines([str(one.reason)] if one.reason else [])]
-    known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
-    return [_answer(one, level), known, *_bars(one)]
 
 
 def _bars(one: Forecast) -> list[Part]:
@@ -213,32 +230,6 @@ def release_document(release: Release) -> Document:
     }
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
     return Document(title=told_of, sections=[Section("Constants", [names])], data=data)
-
-
-def _single(one: Forecast, level: float, need: float | None, price: float | None, data: Mapping[str, Any]) -> Document:
-    assert one.setting is not None
-    asked, title = about(one.setting), f"Forecast of {one.setting.model.name}"
-    if one.reason is not None:
-        opening = [Headline(asked, str(one.reason))]
-        return Document(title=title, lead=asked, opening=opening, sections=[], data=data)
-    told = list(_facts(one, need, price))
-    known = Table(columns("", numbers=["figure"]), rows(told), "Figures")
-    sections = [
-        Section("Figures", [known]),
-        Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
-        Section("What the interval is made of", [_spread_table(one)], "interval", "Interval"),
-        Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([_assumed(one.setting)])]),
-    ]
-    if one.layers:
-        drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
-        sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
-    return Document(
-        title=title,
-        lead=asked,
-        opening=[replace(_answer(one, level), about="")],
-        sections=sections,
-        data=data,
-    )
 
 
 def _answer(one: Forecast, level: float) -> Headline:
@@ -356,13 +347,6 @@ _MAY_BE_ASSUMED: Final = (
 )  # fmt: skip
 
 
-def _assumed(setting: Setting | GraphSetting) -> str:
-    if isinstance(setting, GraphSetting) or setting.kind == "training":
-        return ""
-    taken = [f"{name} {getattr(setting, name)}" for name in _MAY_BE_ASSUMED if name in setting.assumed]
-    return f"assumed: {', '.join(taken)}" if taken else ""
-
-
 def _parts_table(one: Forecast) -> Table:
     whole = sum(value[0] for value in one.parts.values())
     times, unit = _scale(one)
@@ -374,11 +358,6 @@ def _parts_table(one: Forecast) -> Table:
         for (name, bounds), (middle, low, high) in zip(parts, zip(texts, texts, texts, strict=True), strict=True)
     ]
     return Table(columns("part", numbers=[f"time, {unit}", "interval", "share"]), rows(told), "Where the time goes")
-
-
-def _spread_table(one: Forecast) -> Table:
-    told = [(PARTS[name], f"±{100 * value:.1f} %") for name, value in one.spreads.items() if value >= 0.001]
-    return Table(columns("from", numbers=["1 σ"]), rows(told), "What the interval is made of")
 
 
 def _grid_table(

@@ -68,11 +68,11 @@ def page(document: Document) -> str:
         (of_headlines, printable(list(_placed(list(parts), plots))))
         for of_headlines, parts in groupby(document.opening, lambda part: isinstance(part, Headline))
     ]
-    sections = [
-        printable(replace(one, parts=parts, anchor=one.anchor or _slug(one.heading), link=one.link or one.heading))
-        for one in document.sections
-        if (parts := list(_placed(one.parts, plots)))
-    ]
+    sections = []
+    for one in document.sections:
+        if parts := list(_placed(one.parts, plots)):
+            anchor = one.anchor or re.sub(r"[^a-z0-9]+", "-", one.heading.lower()).strip("-")
+            sections.append(printable(replace(one, parts=parts, anchor=anchor, link=one.link or one.heading)))
     every = [part for section in sections for part in section.parts]
     ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
@@ -227,11 +227,6 @@ def opened(text: str) -> str:
 
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))")
 _PLAIN_WORD: Final = re.compile(r"[a-z]+(?=[ ,;.]|$)(?!\.\S)")
-
-
-def _slug(heading: str) -> str:
-    """Return a heading as an anchor."""
-    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
 def _read(name: str) -> str:

@@ -128,7 +128,13 @@ def profile_table(profile: Sequence[Profile]) -> Table:
 
 def size_table(profile: Sequence[Profile]) -> Table:
     """Return the range of every dimension, and the columns in which rows have no value."""
-    found = [(one.op, one.dtype or NONE, _sizes(one), _missing(one)) for one in profile]
+    found = []
+    for one in profile:
+        sizes = (
+            f"{name} {low:,.0f}" + (f"–{high:,.0f}" if high > low else "") for name, (low, high) in one.sizes.items()
+        )
+        lacking = (f"{name} {'all' if count == one.rows else f'{count:,}'}" for name, count in one.missing.items())
+        found.append((one.op, one.dtype or NONE, ", ".join(sizes), few(lacking, _NAMED)))
     heads = columns("operator", "format", prose=["sizes", "without a value"])
     return Table(heads, rows(found), "sizes", shown=_KINDS, rest=_more(found))
 
@@ -168,16 +174,6 @@ def example_table(examples: pd.DataFrame) -> Table:
     heads = (Column("source", "place"), *columns(prose=["reason", "values"]))
     title = "first rejected rows of each reason"
     return Table(heads, rows(found, "warning"), title, shown=_KINDS, rest=_more(found))
-
-
-def _sizes(one: Profile) -> str:
-    ranges = ((name, f"{low:,.0f}", f"–{high:,.0f}" if high > low else "") for name, (low, high) in one.sizes.items())
-    return ", ".join(f"{name} {low}{high}" for name, low, high in ranges)
-
-
-def _missing(one: Profile) -> str:
-    counts = {name: "all" if count == one.rows else f"{count:,}" for name, count in one.missing.items()}
-    return few((f"{name} {count}" for name, count in counts.items()), _NAMED)
 
 
 def _more(found: Sequence[Sequence[object]]) -> Row | None:
@@ -272,15 +268,11 @@ def finding_table(traces: Sequence[Overview]) -> Table:
         count = sum(own.count for _, own in found)
         where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
         severity = Cell(finding.severity, _TONES[finding.severity])
-        shown.append((severity, finding.code, f"{count:,}", _share(found, total), f"{finding.remark} ({where})"))
+        known = [trace.kernel_us * one.share for trace, one in found if one.share is not None]
+        of_time = share(sum(known) / total if known and total else None)
+        shown.append((severity, finding.code, f"{count:,}", of_time, f"{finding.remark} ({where})"))
     heads = columns("severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"])
     return Table(heads, rows(shown), "findings")
-
-
-def _share(found: Sequence[tuple[Overview, Finding]], total: float) -> str:
-    """Return the share of the kernel time of all traces that a finding concerns."""
-    known = [trace.kernel_us * finding.share for trace, finding in found if finding.share is not None]
-    return share(sum(known) / total if known and total else None)
 
 
 def _numbers(count: int, time_us: float, total_us: float) -> tuple[str, str, str]:

@@ -150,6 +150,17 @@ def power_document(profiles: PowerProfiles) -> Document:
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
     told = [*map(str, profiles.left_out), *(f"{one.kernel}: {note}" for one in kernels for note in one.notes)]
+    caption = "Readings of golden runs over the kernel's time, and the curves through them"
+    own = [
+        Section(
+            one.kernel,
+            [Figure(partial(power_figure, one), caption),
+             Lines(lines([*description(one), *map(str, one.notes)]).lines, "list", medium="page")],
+            f"kernel-{place}",
+            one.kernel[:40],
+        )
+        for place, one in enumerate(kernels)
+    ]  # fmt: skip
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
@@ -157,7 +168,7 @@ def power_document(profiles: PowerProfiles) -> Document:
         sections=[
             Section("Power and energy", [*tables, clocks_of_page], "table", "Table"),
             lessons_section(kernels, learnt),
-            *(_kernel_section(place, one) for place, one in enumerate(kernels)),
+            *own,
         ],
         closing=[
             lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer"),
@@ -165,13 +176,6 @@ def power_document(profiles: PowerProfiles) -> Document:
         ],
         data=power_json(profiles, learnt),
     )
-
-
-def _kernel_section(place: int, one: KernelPower) -> Section:
-    caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    told = lines([*description(one), *map(str, one.notes)])
-    parts = [Figure(partial(power_figure, one), caption), Lines(told.lines, "list", medium="page")]
-    return Section(one.kernel, parts, f"kernel-{place}", one.kernel[:40])
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
@@ -323,20 +327,19 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
         },
         "plan": plan_json(one.plan),
         "phase": PHASES,
-        "components": {name: _component_json(part) for name, part in one.components.items()},
+        "components": {
+            name: {
+                "sse": None if part.sse is None else _curve_json(part.sse),
+                "ssp": _curve_json(part.ssp),
+                "sse_error_percent": part.sse_error_percent,
+                "energy": vars(part.energy),
+                "throttling": {**vars(part.throttling), "fall_percent": part.throttling.fall_percent},
+                "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
+            }
+            for name, part in one.components.items()
+        },
         "notes": [*map(str, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
-    }
-
-
-def _component_json(part: ComponentPower) -> dict[str, Any]:
-    return {
-        "sse": None if part.sse is None else _curve_json(part.sse),
-        "ssp": _curve_json(part.ssp),
-        "sse_error_percent": part.sse_error_percent,
-        "energy": vars(part.energy),
-        "throttling": {**vars(part.throttling), "fall_percent": part.throttling.fall_percent},
-        "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
     }
 
 
@@ -469,7 +472,9 @@ def _throughput(found: Lessons) -> Table:
 def _complements(found: Lessons) -> Table:
     heads = [_NAME, Column("loads", "name"), Column("other", "prose", least=12), Column("loads", "name")]
     rows = [
-        Row((row["kernel"], row["peak"], row["other"], row["other_peak"], _percent(row["together"]), row["busiest"]))
+        Row(
+            (row["kernel"], row["peak"], row["other"], row["other_peak"], number(100 * row["together"]), row["busiest"])
+        )
         for row in _records(found.complements)
     ]
     caption = (
@@ -496,7 +501,9 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     parts = [name for name in names if name != TOTAL] or names
     place, figure = np.arange(len(kernels)), go.Figure()
     hover = [escape(one.kernel) for one in kernels]
-    for name, colour in zip(parts, _colours(parts), strict=True):
+    others = iter((OTHERS[1], OTHERS[3], BASELINE) * len(parts))
+    colours = [COLOURS[name] if name in COLOURS else next(others) for name in parts]
+    for name, colour in zip(parts, colours, strict=True):
         figure.add_bar(
             name=escape(name), x=_watts(kernels, name), y=place, orientation="h", width=0.46, text=hover,
             textposition="none", marker={"color": colour},
@@ -509,10 +516,15 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
             hovertemplate="%{text}: %{x:.4g} W<extra></extra>",
         )  # fmt: skip
     for at, one in enumerate(kernels):
+        name = (
+            one.kernel
+        )  # of a long one the middle goes: kernels differ in what they are, and in the size, which is last
+        if len(name) > _LONGEST:
+            name = f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
         figure.add_annotation(
             x=0,
             y=at - 0.26,
-            text=escape(_cut(one.kernel)),
+            text=escape(name),
             showarrow=False,
             xanchor="left",
             yanchor="bottom",
@@ -526,16 +538,6 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     return styled(figure, BAR * len(kernels) + 110, legend).update_layout(margin={"l": 12})
 
 
-def _cut(name: str) -> str:
-    """Return a long name without its middle: kernels differ in what they are, and in the size that comes last."""
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
-
-
-def _colours(parts: Sequence[str]) -> Iterator[str]:
-    others = iter((OTHERS[1], OTHERS[3], BASELINE) * len(parts))
-    return (COLOURS[name] if name in COLOURS else next(others) for name in parts)
-
-
 def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:
     found = (one.components.get(name) for one in kernels)
     return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in found]
@@ -547,7 +549,3 @@ def _records(table: Any) -> list[dict[str, Any]]:
 
 def _numbers(*heads: str) -> list[Column]:
     return [Column(head, "number") for head in heads]
-
-
-def _percent(share: float) -> str:
-    return number(100 * share)

@@ -24,7 +24,6 @@ from .document import (
     Fact,
     Facts,
     Headline,
-    Line,
     Lines,
     Row,
     Section,
@@ -65,7 +64,7 @@ class Identity:
     def see(self, rows: pd.DataFrame) -> None:
         """Learn from some of the rows, which are as `readers.read_rows` returns them."""
         for name in (name for name in self._wanted if name in rows):
-            if name in _ALWAYS or _has_values(rows[name]):
+            if name in _ALWAYS or (rows[name].notna() & rows[name].ne("")).any():
                 self._filled.add(name)
             if pd.api.types.is_float_dtype(rows[name]) and len(known := rows[name].dropna()):
                 whole = bool((known % 1 == 0).all()) and known.abs().max() < 2**53
@@ -241,10 +240,6 @@ def workload(row: Mapping[Any, Any]) -> str:
     return " ".join([str(row["op"]) or "?", str(row["dtype_a"]) or "?", *sizes])
 
 
-def _has_values(column: pd.Series) -> bool:
-    return bool((column.notna() & column.ne("")).any())
-
-
 def _median(values: pd.Series) -> float | None:
     middle = float(values.dropna().median())
     return middle if np.isfinite(middle) else None
@@ -327,20 +322,38 @@ def explanation_document(found: Explained) -> Document:
     rule = found.rule if found.rule in found.laws else None
     predicted, *law = alike(found.answer["predicted"], *([found.laws[rule]] if rule else []))
     rival = f"{rule}: {law[0]} {unit}" if rule else ""
+    cells = [
+        (name, told, formatted(found.answer["predicted"] / value if value else None, "{:.3f}"))
+        for (name, value), told in zip(found.laws.items(), alike(*found.laws.values()), strict=True)
+    ]
+    heads = columns("law or simple rule", numbers=(f"says, {unit}", "prediction / law"))
+    laws = Table(heads, rows(cells), "against the laws", name="laws")
     return Document(
         title=found.workload,
         lead=f"predicted by {found.model}: {quantity(found.metric).label}",
         opening=[
             Headline("", f"{predicted} {unit} on the target", rival, sentence(found)),
-            Lines(_reasons(found), "list"),
+            lines(found.answer["reasons"], "list", tone="warning"),
         ],
         sections=[
             Section("What each part of the model adds", [_parts(found, unit)], "parts", "Parts"),
-            Section("Against the laws", [_laws(found, unit)], "laws", "Laws"),
+            Section("Against the laws", [laws], "laws", "Laws"),
             Section("Nearest trained rows", [_neighbours(found, unit)], "neighbours", "Neighbours"),
             Section("Features, the most unusual first", [_features(found)], "features", "Features"),
         ],
-        data=_json(found),
+        data={
+            "schema": SCHEMA,
+            "workload": found.workload,
+            "metric": found.metric,
+            "model": found.model,
+            **found.answer,
+            "model_alone": found.alone,
+            "statement": sentence(found),
+            "parts": [vars(part) for part in found.parts],
+            "laws": dict(found.laws),
+            "neighbours": found.neighbours.to_dict("records"),
+            "features": found.features.to_dict("records"),
+        },
     )
 
 
@@ -363,10 +376,6 @@ def sentence(found: Explained) -> str:
     return f"{told}."
 
 
-def _reasons(found: Explained) -> list[Line]:
-    return [Line(reason, "warning") for reason in found.answer["reasons"]]
-
-
 def _parts(found: Explained, unit: str) -> Table:
     *values, alone = alike(*(part.value for part in found.parts), found.alone)
     cells = [
@@ -383,15 +392,6 @@ def _parts(found: Explained, unit: str) -> Table:
     heads = (Column("part", "name"), Column("name", "cut"), *columns(numbers=(f"says, {unit}", "weight", "factor")))
     caption = "Members are mixed as weighted geometric means; terms add up; a residual multiplies its base."
     return Table(heads, shown, "what each part of the model adds", caption, name="parts")
-
-
-def _laws(found: Explained, unit: str) -> Table:
-    cells = [
-        (name, told, formatted(found.answer["predicted"] / value if value else None, "{:.3f}"))
-        for (name, value), told in zip(found.laws.items(), alike(*found.laws.values()), strict=True)
-    ]
-    heads = columns("law or simple rule", numbers=(f"says, {unit}", "prediction / law"))
-    return Table(heads, rows(cells), "against the laws", name="laws")
 
 
 def _neighbours(found: Explained, unit: str) -> Table:
@@ -421,19 +421,3 @@ def _features(found: Explained) -> Table:
     ]  # fmt: skip
     heads = columns("feature", numbers=("value", "least trained", "most trained", "place in the range"))
     return Table(heads, cells, "features, the most unusual first", shown=_SHOWN, name="features")
-
-
-def _json(found: Explained) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "workload": found.workload,
-        "metric": found.metric,
-        "model": found.model,
-        **found.answer,
-        "model_alone": found.alone,
-        "statement": sentence(found),
-        "parts": [vars(part) for part in found.parts],
-        "laws": dict(found.laws),
-        "neighbours": found.neighbours.to_dict("records"),
-        "features": found.features.to_dict("records"),
-    }

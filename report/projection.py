@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ..operators.operators import OPS
 from ..projection.job import PARTS, Job
-from ..projection.phases import Repeated, repeats_of
+from ..projection.phases import repeats_of
 from ..projection.replay import WORK
 from ..projection.result import Result, changes, critical_us
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.uncertainty import MEASURED, class_of, source_name
-from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Laws, Projection
+from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
 from ..remarks import joined
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
 from ..traces.activity_work import WORDS
@@ -47,9 +47,7 @@ from .document import (
 )
 from .formats import counted, data_size, duration, formatted, share, shortened, significant
 from .predictions import workload
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from .projection_figures import class_figure, grid_figure, pairs_figure, ranks_figure, sweep_figures, tornado_figure
 
 SCHEMA = 1
 """Of `data` and `job_json`."""
@@ -110,12 +108,12 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
     total = float(kernels["projected_us"].sum())
     figures = {
-        "classes": Figure(partial(_classes_drawn, result), "Time by class: measured, by FLOPS scaling, projected"),
+        "classes": Figure(partial(class_figure, result), "Time by class: measured, by FLOPS scaling, projected"),
         "interval": Figure(
-            partial(_tornado_drawn, result),
+            partial(tornado_figure, result),
             "End-to-end time with one source at its own quantiles, the others as they are",
         ),
-        "grid": Figure(partial(_grid_drawn, result), "End-to-end time over the measured one"),
+        "grid": Figure(partial(grid_figure, result), "End-to-end time over the measured one"),
     }
     for name, table in tables(result).items():
         heading = table.title[:1].upper() + table.title[1:]
@@ -138,33 +136,6 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     yield Section(every, [kernel_listing(kernels, "kernels", total)], "kernels", "Every kernel")
 
 
-# Loading what draws takes a while, which terminals need not wait.
-
-
-def _classes_drawn(result: Result) -> go.Figure | None:
-    from .projection_figures import class_figure
-
-    return class_figure(result)
-
-
-def _tornado_drawn(result: Result) -> go.Figure | None:
-    from .projection_figures import tornado_figure
-
-    return tornado_figure(result)
-
-
-def _grid_drawn(result: Result) -> go.Figure | None:
-    from .projection_figures import grid_figure
-
-    return grid_figure(result)
-
-
-def _sweep_drawn(result: Result, place: int) -> go.Figure:
-    from .projection_figures import sweep_figures
-
-    return sweep_figures(result)[place]
-
-
 def _sweeps(result: Result, table: Table) -> list[Part]:
     """Return the table of a terminal; for pages the figures, and where the bound changes."""
     assert result.sweeps is not None
@@ -173,7 +144,7 @@ def _sweeps(result: Result, table: Table) -> list[Part]:
     for place, (name, own) in enumerate(result.sweeps.groupby("figure", sort=False)):
         drawn.append(_sliders(result, own.rename(columns={"value": name}), [str(name)]))
         caption = f"End-to-end time over {SWEEPABLE[str(name)]} of {target}"
-        drawn.append(Figure(partial(_sweep_drawn, result, place), caption))
+        drawn.append(Figure(partial(lambda at: sweep_figures(result)[at], place), caption))
     changed = lines(str(change) for change in changes(result)).lines
     return [*drawn, Lines(changed, "list", medium="page"), replace(table, medium="terminal")]
 
@@ -192,13 +163,20 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
 
 def data(result: Result) -> dict[str, Any]:
     """Return a projection as JSON types; the activities themselves are not in it."""
-    unsure = result.uncertainty
+    unsure, laws, phases = result.uncertainty, result.projection.laws, result.phases
     return {
         "schema": SCHEMA,
         "trace": result.label,
         "host": result.projection.host.name,
         "target": result.projection.target.name,
-        "laws": _laws(result.projection.laws),
+        "laws": {
+            "compute": laws.compute if laws.run is None else f"model, else {laws.compute}",
+            "communication": laws.communication,
+            "gaps": laws.gaps,
+            "cpu_speed": laws.cpu_speed,
+            "keep_waiting": laws.keep_waiting,
+            "world": None if laws.world is None else asdict(laws.world),
+        },
         "measured_us": result.projection.measured_us,
         "projected_us": unsure.nominal_us,
         "published_us": result.published.totals["sum"],
@@ -229,7 +207,14 @@ def data(result: Result) -> dict[str, Any]:
         "gaps": records(result.gaps),
         "steps": records(result.steps),
         "law_remarks": records(in_words(result.remarks)),
-        "phases": None if result.phases is None else _phases_json(result.phases),
+        "phases": phases
+        and {
+            "found": records(phases.table),
+            "activities": phases.activities,
+            "projected_activities": phases.projected_activities,
+            "projected_share": phases.share,
+            "error": phases.error,
+        },
         "durations": None if result.durations is None else records(result.durations),
         "sweep": None if result.sweeps is None else records(result.sweeps),
         "sent": records(result.sent),
@@ -239,56 +224,73 @@ def data(result: Result) -> dict[str, Any]:
     }
 
 
-def _phases_json(phases: Repeated) -> dict[str, Any]:
-    return {
-        "found": records(phases.table),
-        "activities": phases.activities,
-        "projected_activities": phases.projected_activities,
-        "projected_share": phases.share,
-        "error": phases.error,
-    }
-
-
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its column `why` in words."""
     said = {why: joined(why) for why in table["why"]}
     return table.assign(why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object))
 
 
-def _laws(laws: Laws) -> dict[str, Any]:
-    return {
-        "compute": laws.compute if laws.run is None else f"model, else {laws.compute}",
-        "communication": laws.communication,
-        "gaps": laws.gaps,
-        "cpu_speed": laws.cpu_speed,
-        "keep_waiting": laws.keep_waiting,
-        "world": None if laws.world is None else asdict(laws.world),
-    }
-
-
 def tables(result: Result) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out."""
     host, target = result.projection.host.name, target_of(result.projection)
-    found = [
-        ("totals", "end to end", ("added up as", host, "FLOPS scaling", target, "ratio"), list(_totals(result))),
+    paces = {
+        "activity": "activities of the GPU",
+        "cpu": "the CPU's work",
+        "launch": "launches under way",
+        "return": "waits of the CPU coming back",
+        "gap": "gaps of a busy queue",
+        "dependency": "one queue waiting for another",
+        "unexplained": "gaps the trace does not explain",
+    }
+    found: list[tuple[str, str, Sequence[str | Column], Sequence[tuple[str, ...]]]] = [
+        (
+            "totals",
+            "end to end",
+            ("added up as", host, "FLOPS scaling", target, "ratio"),
+            [
+                (
+                    WAYS[str(row.aggregation)],
+                    duration(row.measured_us),
+                    duration(row.published_us),
+                    duration(row.projected_us),
+                    f"{row.factor:.3f}",
+                )
+                for row in each(result.totals)
+            ],
+        ),
         (
             "classes",
             "kernels by class",
             ("class", "count", host, "FLOPS scaling", target, "low", "high", "ratio", "± 1 σ", "law", "bound"),
             list(_classes(result.classes)),
         ),
-        ("pace", "what sets the pace", ("share of the critical path", host, target), list(_path(result))),
+        (
+            "pace",
+            "what sets the pace",
+            ("share of the critical path", host, target),
+            [
+                (name, share(result.measured_path[kind]), share(result.path[kind]))
+                for kind, name in paces.items()
+                if result.measured_path[kind] or result.path[kind]
+            ],
+        ),
         (
             "path",
             "longest kernels of the critical path",
             (_cut("kernel"), "class", "count", "time on it", "share"),
-            list(_path_kernels(result.path_kernels)),
+            [
+                (str(row.name), str(row.op_class), f"{row.count:,}", duration(row.path_us), share(row.share))
+                for row in each(result.path_kernels)
+            ],
         ),
         (
             "cpu",
             "what the CPU works for on the critical path",
             (_cut("operator or call"), "calls", "time on it", "share"),
-            list(_cpu(cpu_operations(result.projection))),
+            [
+                (str(row.name), f"{row.count:,}", duration(row.path_us), share(row.share))
+                for row in each(cpu_operations(result.projection))
+            ],
         ),
         (
             "split",
@@ -296,14 +298,39 @@ def tables(result: Result) -> dict[str, Table]:
             ("part", "computation", "communication", "copies", "idle", "total", "hidden communication"),
             list(_split(result)),
         ),
-        ("gaps", "measured gaps between activities", ("cause", "count", "time"), list(_gaps(result.gaps))),
+        (
+            "gaps",
+            "measured gaps between activities",
+            ("cause", "count", "time"),
+            [
+                (str(row.cause), f"{row.count:,}", duration(row.gap_us))
+                for row in each(result.gaps[result.gaps["count"] > 0])
+            ],
+        ),
         (
             "interval",
             "what the interval is made of",
             ("source", "± 1 σ", "low", "high", "variance"),
-            list(_tornado(result)),
+            [
+                (
+                    source_name(str(row.name)),
+                    spread(row.sigma),
+                    duration(row.low_us),
+                    duration(row.high_us),
+                    share(row.share),
+                )
+                for row in each(result.uncertainty.tornado)
+            ],
         ),
-        ("steps", "steps", ("step", host, target), list(_steps(result.steps))),
+        (
+            "steps",
+            "steps",
+            ("step", host, target),
+            [
+                (f"{row.step:.0f}", duration(row.measured_us), duration(row.projected_us))
+                for row in (each(result.steps) if len(result.steps) > 1 else ())
+            ],
+        ),
         (
             "other laws",
             "other laws than asked for",
@@ -320,13 +347,28 @@ def tables(result: Result) -> dict[str, Table]:
             "phases",
             "phases",
             ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
-            list(_phases(result.phases)),
+            [
+                (
+                    f"{row.activities:,}",
+                    f"{row.repeats:,}",
+                    f"{row.projected_repeats:,}",
+                    share(row.similarity),
+                    duration(row.measured_us),
+                    duration(row.projected_us),
+                    share(row.error, 2),
+                )
+                for row in (each(result.phases.table) if result.phases is not None else ())
+            ],
         ),
         (
             "unmeasured",
             "kernels that no pass measured",
             (_cut("kernel"), "launches", "measured", "time of the others"),
-            list(_unmeasured(result.durations)),
+            [
+                (str(row.name), f"{row.launches:,}", f"{row.measured:,}", duration(row.unmeasured_us))
+                for row in (each(result.durations) if result.durations is not None else ())
+                if row.measured < row.launches
+            ],
         ),
         ("sweep", "sweep", *_sweep(result.sweeps)),
         ("grid", "time over the measured one", *_grid(result.grid)),
@@ -343,12 +385,6 @@ def _cut(head: str) -> Column:
 def each(table: pd.DataFrame) -> Iterator[Any]:
     """Yield the rows of a table as named tuples, whose types its columns know."""
     yield from table.itertuples()
-
-
-def _totals(result: Result) -> Iterator[tuple[str, ...]]:
-    for row in each(result.totals):
-        times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
-        yield WAYS[str(row.aggregation)], *times, f"{row.factor:.3f}"
 
 
 def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
@@ -369,31 +405,6 @@ def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _path(result: Result) -> Iterator[tuple[str, ...]]:
-    words = {
-        "activity": "activities of the GPU",
-        "cpu": "the CPU's work",
-        "launch": "launches under way",
-        "return": "waits of the CPU coming back",
-        "gap": "gaps of a busy queue",
-        "dependency": "one queue waiting for another",
-        "unexplained": "gaps the trace does not explain",
-    }
-    for kind, name in words.items():
-        if result.measured_path[kind] or result.path[kind]:
-            yield name, share(result.measured_path[kind]), share(result.path[kind])
-
-
-def _path_kernels(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table):
-        yield str(row.name), str(row.op_class), f"{row.count:,}", duration(row.path_us), share(row.share)
-
-
-def _cpu(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table):
-        yield str(row.name), f"{row.count:,}", duration(row.path_us), share(row.share)
-
-
 def _split(result: Result) -> Iterator[tuple[str, ...]]:
     """Yield the whole trace, then its busiest streams and steps, where there are several."""
     yield "whole trace", *_measures(result.split.iloc[0])
@@ -409,36 +420,9 @@ def _measures(row: pd.Series) -> Iterator[str]:
     return (duration(row[name]) for name in (*names, "overlapped_communication_us"))
 
 
-def _gaps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table[table["count"] > 0]):
-        yield str(row.cause), f"{row.count:,}", duration(row.gap_us)
-
-
-def _tornado(result: Result) -> Iterator[tuple[str, ...]]:
-    for row in each(result.uncertainty.tornado):
-        times = (duration(value) for value in (row.low_us, row.high_us))
-        yield source_name(str(row.name)), spread(row.sigma), *times, share(row.share)
-
-
-def _steps(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table) if len(table) > 1 else ():
-        yield f"{row.step:.0f}", duration(row.measured_us), duration(row.projected_us)
-
-
 def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
     for row in each(table[table["other"] == other]):
         yield joined(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
-
-
-def _phases(phases: Repeated | None) -> Iterator[tuple[str, ...]]:
-    for row in () if phases is None else each(phases.table):
-        counts = (f"{value:,}" for value in (row.activities, row.repeats, row.projected_repeats))
-        yield *counts, share(row.similarity), duration(row.measured_us), duration(row.projected_us), share(row.error, 2)
-
-
-def _unmeasured(table: pd.DataFrame | None) -> Iterator[tuple[str, ...]]:
-    for row in () if table is None else each(table[table["measured"] < table["launches"]]):
-        yield str(row.name), f"{row.launches:,}", f"{row.measured:,}", duration(row.unmeasured_us)
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -590,7 +574,8 @@ def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
                 significant(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
                 formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
                 spread(row["sigma"]), significant(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
-                str(row["law"]), _work(row), joined(row["why"]), str(row["source"]),
+                str(row["law"]), "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row),
+                joined(row["why"]), str(row["source"]),
             )
             for row in kernels.to_dict("records")
         ]  # fmt: skip
@@ -601,10 +586,6 @@ def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
         "relative, – where it is not known; file and line: of the first of its kind."
     )
     return Listing(heads, texts, name, caption)
-
-
-def _work(row: dict[Any, Any]) -> str:
-    return "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -697,16 +678,30 @@ def _notes(job: Job) -> list[str]:
 
 def _job_sections(job: Job) -> Iterator[Section]:
     host, target = job.projections[0].host.name, target_of(job.projections[0])
-    drawn = Figure(partial(_ranks_drawn, job), f"Time of each rank on {target}, by what it is spent on")
+    drawn = Figure(partial(ranks_figure, job), f"Time of each rank on {target}, by what it is spent on")
     heads = columns("rank", numbers=("", *PARTS.values(), "total", "came last", "by"))
-    parts: list[Part] = [drawn, Table(heads, rows(_ranks(job, host, target)), "where each rank's time goes")]
+    cells = []
+    for row in job.split.to_dict("records"):  # two lines for every rank: as measured, and on the target
+        last = (f"{row['last']:,}", duration(row["late_us"]))
+        measured = (duration(row[f"measured_{name}"]) for name in (*PARTS, "total_us"))
+        cells.append((str(row["rank"]), host, *measured, *last))
+        cells.append(("", target, *(duration(row[name]) for name in (*PARTS, "total_us")), "", ""))
+    parts: list[Part] = [drawn, Table(heads, rows(cells), "where each rank's time goes")]
     yield Section("Where each rank's time goes", parts, "ranks", "Ranks")
     heads = columns(
         "collective", "group",
         numbers=("message", "count", "kernel", "waiting", "transfer", "model", "waiting there", "transfer there"),
     )  # fmt: skip
     caption = "means of a rank and a collective, as measured, by the model of the links, and on the target"
-    table = Table(heads, rows(_collectives(job)), "collectives: waiting and transfer", caption=caption)
+    times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
+    cells = [
+        (
+            str(row["collective"]), shortened(str(row["group"]), 24), data_size(row["message_bytes"]),
+            f"{row['count']:,}", *(duration(row[name]) if np.isfinite(row[name]) else "" for name in times),
+        )
+        for row in job.collectives.to_dict("records")
+    ]  # fmt: skip
+    table = Table(heads, rows(cells), "collectives: waiting and transfer", caption=caption)
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
     yield sent_section(job.sent, job.pairs)
 
@@ -721,62 +716,29 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
         for row in most
     ]
     heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent", "measured"))
+    cells = [
+        (
+            str(row["collective"]) or "unknown", str(row["group"]), formatted(row["ranks"], "{:.0f}"),
+            data_size(row["message_bytes"]), f"{row['count']:,}", data_size(row["sent_bytes"]),
+            duration(row["measured_us"]),
+        )
+        for row in sent.to_dict("records")
+    ]  # fmt: skip
     parts: list[Part] = [
         Bars("Sent, by collective and group", bars),
-        Table(heads, rows(_sent(sent)), "what ranks send"),
+        Table(heads, rows(cells), "what ranks send"),
     ]
     if len(pairs):
-        matrix = Figure(partial(_pairs_drawn, pairs), "Bytes that each traced rank sends each other")
+        matrix = Figure(partial(pairs_figure, pairs), "Bytes that each traced rank sends each other")
         heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
         caption = "whatever algorithm moves it"
-        parts += [matrix, Table(heads, rows(_pairs(pairs)), "sent between pairs of ranks", caption)]
+        between = [
+            (str(rank), data_size(float(own.sum())), str(len(own)), data_size(float(own.min())),
+             data_size(float(own.max())))
+            for rank, own in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
+        ]  # fmt: skip
+        parts += [matrix, Table(heads, rows(between), "sent between pairs of ranks", caption)]
     return Section("What the ranks send", parts, "sent", "Volumes")
-
-
-def _ranks_drawn(job: Job) -> go.Figure:
-    from .projection_figures import ranks_figure
-
-    return ranks_figure(job)
-
-
-def _pairs_drawn(pairs: pd.DataFrame) -> go.Figure:
-    from .projection_figures import pairs_figure
-
-    return pairs_figure(pairs)
-
-
-def _ranks(job: Job, host: str, target: str) -> Iterator[tuple[str, ...]]:
-    """Yield two lines for every rank: as measured, and on the target."""
-    for row in job.split.to_dict("records"):
-        last = (f"{row['last']:,}", duration(row["late_us"]))
-        yield str(row["rank"]), host, *(duration(row[f"measured_{name}"]) for name in (*PARTS, "total_us")), *last
-        yield "", target, *(duration(row[name]) for name in (*PARTS, "total_us")), "", ""
-
-
-def _collectives(job: Job) -> Iterator[tuple[str, ...]]:
-    for row in job.collectives.to_dict("records"):
-        times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
-        shown = (duration(row[name]) if np.isfinite(row[name]) else "" for name in times)
-        yield (
-            str(row["collective"]),
-            shortened(str(row["group"]), 24),
-            data_size(row["message_bytes"]),
-            f"{row['count']:,}",
-            *shown,
-        )
-
-
-def _sent(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in table.to_dict("records"):
-        words = (str(row["collective"]) or "unknown", str(row["group"]))
-        sizes = data_size(row["message_bytes"]), f"{row['count']:,}", data_size(row["sent_bytes"])
-        yield *words, formatted(row["ranks"], "{:.0f}"), *sizes, duration(row["measured_us"])
-
-
-def _pairs(pairs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for rank, own in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank"):
-        whole, least, most = (data_size(float(value)) for value in (own.sum(), own.min(), own.max()))
-        yield str(rank), whole, str(len(own)), least, most
 
 
 def job_json(job: Job) -> dict[str, Any]:

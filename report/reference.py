@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
 from ..operators.operators import ALIASES, OPS
-from .document import Cell, Column, Document, Lines, Row, Section, Table, columns, lines, rows
+from .document import Cell, Column, Document, Row, Section, Table, columns, lines, rows
 from .formats import NONE, share
 
 SCHEMA: Final = 1
@@ -47,7 +47,7 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
     found = []
     for gpu in gpus:
         figures = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
-        cells = (NONE if figure is None else _short(figure) for figure in figures)
+        cells = (NONE if one is None else f"{one:.0f}" if one >= 100 else f"{one:.3g}" for one in figures)
         found.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
     numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "links", "year"))
     heads = (Column("name", "name"), Column("arch", least=9), Column("gfx", "name"), *numbers, Column("conf.", "name"))
@@ -64,10 +64,15 @@ def compare_table(first: GPU, *others: GPU) -> Table:
     for key, label in _WORDS.items():
         texts = [getattr(gpu, key) or Cell(MISSING, "soft") for gpu in gpus]
         found.append((label, "", *_interleave(texts, [""] * len(others))))
-    for key in _figure_keys(gpus):
+    # what every GPU should publish, and rarer figures where one of these has them
+    keys = [*_peak_keys(gpus), *FIGURES]
+    for key in (one for one in keys if one not in _RARE or any(_figure(gpu, one) is not None for gpu in gpus)):
         figure = PEAKS.get(key) or FIGURES[key]
         values = [_figure(gpu, key) for gpu in gpus]
-        ratios = [_ratio(value, values[0]) if key != "year" else "" for value in values[1:]]
+        ratios = [
+            "" if key == "year" or value is None or values[0] is None else Cell(f"× {value / values[0]:.3g}", "accent")
+            for value in values[1:]
+        ]
         found.append((figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios)))
     heads = [first.name, *(head for gpu in others for head in (gpu.name, "ratio"))]
     title = " · ".join(gpu.name for gpu in gpus)
@@ -111,22 +116,15 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     used = {_source_key(source) for gpu in listed for source in gpu.sources}
     return {
         "schema": SCHEMA,
-        "gpus": [_gpu_json(gpu) for gpu in listed],
+        "gpus": [
+            {key: value for key, value in gpu.to_dict().items() if not key.startswith("peak_")}
+            | {key: getattr(gpu, key) for key in FIGURES}
+            | {"peaks": {key: gpu.peaks.get(key) for key in _peak_keys([gpu])}}
+            for gpu in listed
+        ],
         "units": {figure.key: figure.unit for figure in (*PEAKS.values(), *FIGURES.values())},
         "sources": {key: vars(source) for key, source in sources().items() if key in used},
     }
-
-
-def _gpu_json(gpu: GPU) -> dict[str, Any]:
-    written = {key: value for key, value in gpu.to_dict().items() if not key.startswith("peak_")}
-    figures = {key: getattr(gpu, key) for key in FIGURES}
-    return written | figures | {"peaks": {key: gpu.peaks.get(key) for key in _peak_keys([gpu])}}
-
-
-def _figure_keys(gpus: Sequence[GPU]) -> list[str]:
-    """Return the figures to compare: what every GPU should publish, and rarer ones where one of these has them."""
-    keys = [*_peak_keys(gpus), *FIGURES]
-    return [key for key in keys if key not in _RARE or any(_figure(gpu, key) is not None for gpu in gpus)]
 
 
 def _peak_keys(gpus: Sequence[GPU]) -> list[str]:
@@ -150,14 +148,6 @@ def _number(value: float | None) -> str | Cell:
     return Cell(MISSING, "soft") if value is None else f"{value:.7g}"
 
 
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _ratio(value: float | None, first: float | None) -> str | Cell:
-    return "" if value is None or first is None else Cell(f"× {value / first:.3g}", "accent")
-
-
 def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> list[str | Cell]:
     """Return the first value, then each other value followed by its ratio."""
     pairs = zip(values[1:], ratios, strict=True)
@@ -176,72 +166,50 @@ def _source_line(source: str) -> str:
 
 def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     """Return the columns of an operator (``op``), or of all of them, as `flopcast.schema` has them."""
+    of_each = {op: table} if op else {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
     data = {
         "schema": SCHEMA,
-        "operators": [_operator_json(name, part) for name, part in _by_operator(table, op).items()],
+        "operators": [
+            {
+                "op": name,
+                "also": _names(name),
+                "columns": own.astype(object).where(own.notna(), None).reset_index().to_dict("records"),
+            }
+            for name, own in of_each.items()
+        ],
     }
     if op is None:
-        return Document(sections=[Section("operators", [_operators(table), _common()])], data=data)
-    parts = [_columns(table, op), lines([_called(op)] if _called(op) else [], tone="soft")]
-    return Document(sections=[Section(op, parts)], data=data)
-
-
-def _by_operator(table: pd.DataFrame, op: str | None) -> Mapping[str, pd.DataFrame]:
-    return {op: table} if op else {str(name): part.droplevel("op") for name, part in table.groupby("op", sort=False)}
-
-
-def _operators(table: pd.DataFrame) -> Table:
-    """Return a row for each operator: the dimensions it needs with an example, those it may have, its other names."""
-    found = []
-    for name, part in _by_operator(table, None).items():
-        own = part.loc[list(OPS[name].dims)]
-        needed = [f"{column}={value}" for column, value in own["example"][own["required"]].items()]
-        may = [_with_default(column, value) for column, value in own["default"][~own["required"]].items()]
-        public = [word for word in _names(name) if not word.startswith("_")]
-        found.append((name, " ".join(needed), " ".join(may), " ".join(public)))
-    heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
-    return Table(heads, rows(found), "operators and their dimensions")
-
-
-def _common() -> Lines:
-    return lines(
-        [
+        found = []
+        for name, own in of_each.items():  # the dimensions it needs with an example, those it may have, its other names
+            dims = own.loc[list(OPS[name].dims)]
+            needed = [f"{column}={value}" for column, value in dims["example"][dims["required"]].items()]
+            defaults = dims["default"][~dims["required"]].items()
+            may = [f"{column}={_shown(value)}" if _shown(value) else str(column) for column, value in defaults]
+            public = [word for word in _names(name) if not word.startswith("_")]
+            found.append((name, " ".join(needed), " ".join(may), " ".join(public)))
+        heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
+        common = [
             "Every row also needs device, op, dtype_a (not a collective or kernel) and duration_us, or a duration in "
             "another unit: latency_ms, time with --unit time=ms.",
             "flopcast schema OP lists every column of one with its unit; --template FILE.csv writes them to fill in.",
-        ],
-        tone="soft",
-    )
-
-
-def _columns(table: pd.DataFrame, op: str) -> Table:
-    """Return a row for each column: needed or not, unit, default, example, the other names by which it is read."""
-    found = []
-    for name, row in table.iterrows():
-        needed = "needed" if row["required"] else ""
-        cells = (str(name), needed, row["unit"], _shown(row["default"]), _shown(row["example"]), row["also"])
-        found.append(Row(cells, "" if row["required"] else "soft"))
+        ]
+        parts = [Table(heads, rows(found), "operators and their dimensions"), lines(common, tone="soft")]
+        return Document(sections=[Section("operators", parts)], data=data)
+    listed = []
+    for column, row in table.iterrows():
+        needed_or_not = "needed" if row["required"] else ""
+        cells = (str(column), needed_or_not, row["unit"], _shown(row["default"]), _shown(row["example"]), row["also"])
+        listed.append(Row(cells, "" if row["required"] else "soft"))
     heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
-    return Table(heads, found, f"columns of {op}")
-
-
-def _called(op: str) -> str:
     names = ", ".join(_names(op))
-    return f"Also called {names}; aten::, torch. and the like before a name are passed over." if names else ""
+    called = [f"Also called {names}; aten::, torch. and the like before a name are passed over."] if names else []
+    parts = [Table(heads, listed, f"columns of {op}"), lines(called, tone="soft")]
+    return Document(sections=[Section(op, parts)], data=data)
 
 
 def _names(op: str) -> list[str]:
     return [word for word, name in ALIASES.items() if name == op]
 
 
-def _with_default(column: object, value: Any) -> str:
-    return f"{column}={_shown(value)}" if _shown(value) else str(column)
-
-
 def _shown(value: Any) -> str:
     return "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _operator_json(op: str, table: pd.DataFrame) -> dict[str, Any]:
-    told = table.astype(object).where(table.notna(), None).reset_index().to_dict("records")
-    return {"op": op, "also": _names(op), "columns": told}

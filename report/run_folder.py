@@ -109,18 +109,14 @@ def check_run_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise ArtifactError(f"{folder} is a file: choose another folder for the run")
         if any(folder.iterdir()):
-            _check_replaced(folder)
+            try:
+                read_metrics(folder)
+            except ArtifactError as error:
+                raise ArtifactError(
+                    f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another "
+                    "folder, or remove it"
+                ) from error
     check_place(Path(os.path.realpath(folder)))
-
-
-def _check_replaced(folder: Path) -> None:
-    try:
-        read_metrics(folder)
-    except ArtifactError as error:
-        raise ArtifactError(
-            f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another folder, "
-            "or remove it"
-        ) from error
 
 
 ANALYTIC = "FLOPS scaling"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +39,6 @@ from .document import (
     Figure,
     Headline,
     Lines,
-    Part,
     Row,
     Section,
     Table,
@@ -141,19 +141,20 @@ def prediction_table(result: SizePredictions) -> Table:
         ]
         found.append(Row((one.curve.name, *(Cell(text, "strong") for text in known)), title=True))
         for law in one.laws:
-            cells = [_cells(law, *at)[: 2 + compared] for at in zip(result.targets, measured, strict=True)]
-            ends = law is one.laws[-1]
-            found.append(Row((f"  {law.law}", *(cell for part in cells for cell in part)), ends=ends))
+            cells: list[str | Cell] = []
+            for target, value in zip(result.targets, measured, strict=True):
+                told: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
+                if not law.failed:
+                    predicted, lower, upper = law.at(target)
+                    error = np.nan if value is None else error_percent(predicted, value)
+                    tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
+                    told = (
+                        _figure(predicted), _interval(lower, upper), "" if value is None else Cell(f"{error:.1f}", tone)
+                    )  # fmt: skip
+                cells += told[: 2 + compared]
+            found.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
     every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
     return Table(every, found, title, medium="terminal")
-
-
-def _cells(law: LawPrediction, target: float, measured: float | None) -> list[str | Cell]:
-    """Return the prediction at a target, its interval and its error."""
-    if law.failed:
-        return [Cell("no fit", "error"), "", ""]
-    predicted, lower, upper = law.at(target)
-    return [_figure(predicted), _interval(lower, upper), _error(predicted, measured)]
 
 
 def summary_table(found: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %") -> Table:
@@ -189,18 +190,17 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
     """Yield for a page what is said of each benchmark, and its predictions folded away."""
     heads = columns("law", numbers=("at", "predicted", "lower", "upper", "measured", "error, %"))
     for one in result.benchmarks:
-        cells = [_row(one, law, target) for law in one.laws for target in result.targets]
+        cells: list[tuple[str, ...]] = []
+        for law, target in product(one.laws, result.targets):
+            if law.failed:
+                cells.append((law.law, f"{target:g}", "no fit", "", "", "", ""))
+                continue
+            measured = one.curve.measured_at(target)
+            figures = [formatted(value, "{:.5g}") for value in law.at(target)]
+            error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
+            cells.append((law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error))
         yield Lines(lines(description(one)).lines, "list", medium="page")
         yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")
-
-
-def _row(one: BenchmarkPrediction, law: LawPrediction, target: float) -> tuple[str, ...]:
-    if law.failed:
-        return law.law, f"{target:g}", "no fit", "", "", "", ""
-    measured = one.curve.measured_at(target)
-    figures = [formatted(value, "{:.5g}") for value in law.at(target)]
-    error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
-    return law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error
 
 
 def description(one: BenchmarkPrediction) -> Iterator[str]:
@@ -225,35 +225,23 @@ def remarks(result: SizePredictions) -> list[str]:
     about: dict[str, list[str]] = {}
     for one in result.benchmarks:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
-        noted = [_of(laws, one.fitted) + str(note) for note, laws in one.notes.items()]
+        noted = []
+        for note, laws in one.notes.items():  # who says it goes without saying where all laws do
+            few_laws = ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
+            noted.append(str(note) if len(laws) == one.fitted else f"{few_laws}: {note}")
         for words in dict.fromkeys([*noted, *failures]):
             about.setdefault(words, []).append(one.curve.name)
-    said = [_about(names, len(result.benchmarks)) + words for words, names in about.items()]
-    return [*map(str, result.notes), *said, *_total_costs(result)]
-
-
-def _about(names: Sequence[str], every: int) -> str:
-    """Return the benchmarks a remark is about, a few by name, as the beginning of a sentence; all go without saying."""
-    if len(names) == every:
-        return ""
-    return f"{', '.join(names)}: " if len(names) <= NAMED_BENCHMARKS else f"{len(names)} of {every} benchmarks: "
-
-
-def _of(laws: Sequence[str], every: int) -> str:
-    """Return the laws that a remark is from as the beginning of a sentence; all go without saying."""
-    if len(laws) == every:
-        return ""
-    return f"{', '.join(laws)}: " if len(laws) <= NAMED_LAWS else f"{len(laws)} of {every} laws: "
-
-
-def _total_costs(result: SizePredictions) -> Iterator[str]:
-    """Yield what the simulations of all benchmarks of a scenario cost together, and how much faster they are."""
-    for one in _speedups(result):
-        yield (
-            f"simulating the scale models of all {one['benchmarks']} timed benchmarks ({one['scenario']}) takes "
-            f"{one['together_s']:,.0f} s, size {one['target']:g} {one['target_s']:,.0f} s: {one['mean']:.2f} times "
-            f"faster on average of the benchmarks ({one['least']:.2f} to {one['most']:.2f})"
-        )
+    said, every = [], len(result.benchmarks)
+    for words, names in about.items():
+        few_names = ", ".join(names) if len(names) <= NAMED_BENCHMARKS else f"{len(names)} of {every} benchmarks"
+        said.append(words if len(names) == every else f"{few_names}: {words}")
+    costs = (
+        f"simulating the scale models of all {one['benchmarks']} timed benchmarks ({one['scenario']}) takes "
+        f"{one['together_s']:,.0f} s, size {one['target']:g} {one['target_s']:,.0f} s: {one['mean']:.2f} times "
+        f"faster on average of the benchmarks ({one['least']:.2f} to {one['most']:.2f})"
+        for one in _speedups(result)
+    )
+    return [*map(str, result.notes), *said, *costs]
 
 
 def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
@@ -344,7 +332,12 @@ _CAPTION: Final = (
 def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
     heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
-    every = [*_figures(models, base, WHOLE, "×"), *_peaks(models, base), *_figures(models, base, _CACHES, "×"),
+    peaks = [
+        Row((PEAKS[key].label, PEAKS[key].unit, "×", *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models)))
+        for key in _PEAKS
+        if key in base.peaks
+    ]
+    every = [*_figures(models, base, WHOLE, "×"), *peaks, *_figures(models, base, _CACHES, "×"),
              *_figures(models, base, _OTHERS, "×"), *_figures(models, base, _OWN, "=")]  # fmt: skip
     data = {**gpus_json(models), "schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE)}
     return Document(opening=[Table(heads, every, f"Scale models of {base.name}", _CAPTION)], data=data)
@@ -355,13 +348,6 @@ def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) ->
     for key in keys:
         values = [_or_why(getattr(model, key), getattr(base, key)) for model in models]
         yield Row((FIGURES[key].label, FIGURES[key].unit, how, *values))
-
-
-def _peaks(models: Sequence[GPU], base: GPU) -> Iterator[Row]:
-    for key in _PEAKS:
-        if key in base.peaks:
-            values = [_or_why(model.peaks.get(key), base.peaks[key]) for model in models]
-            yield Row((PEAKS[key].label, PEAKS[key].unit, "×", *values))
 
 
 def _or_why(value: float | None, whole: float | None) -> str | Cell:
@@ -422,9 +408,27 @@ def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_uni
     for law in one.laws:
         if law.law == lead and not law.failed:
             if np.isfinite(law.lower).all():
-                yield _band(law, drawn)
+                yield go.Scatter(  # the interval as one outline: along the upper bound and back along the lower
+                    x=[*law.sizes.tolist(), *law.sizes[::-1].tolist()],
+                    y=[*drawn(law.sizes, law.upper), *drawn(law.sizes, law.lower)[::-1]],
+                    fill="toself",
+                    fillcolor=_BAND,
+                    line={"width": 0},
+                    mode="lines",
+                    legendgroup=law.law,
+                    hoverinfo="skip",
+                )
             yield _curve(law, drawn(law.sizes, law.predicted), {"color": SELECTED, "width": 3})
-    yield _measured(one, result.fit, drawn)
+    symbols = ["circle" if size in result.fit else "circle-open" for size in one.curve.sizes]  # filled: fitted to
+    yield go.Scatter(
+        name="measured",
+        legendgroup="measured",
+        x=one.curve.sizes.tolist(),
+        y=drawn(one.curve.sizes, one.curve.performance),
+        mode="markers",
+        marker={"color": NEUTRAL, "size": 9, "symbol": symbols, "line": {"width": 2}},
+        hovertemplate="%{y:.4~g} at %{x}<extra>measured</extra>",
+    )
 
 
 def _curve(law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False) -> go.Scatter:
@@ -440,50 +444,12 @@ def _curve(law: LawPrediction, y: list[float], line: dict[str, Any], hidden: boo
     )
 
 
-def _band(law: LawPrediction, drawn: Callable[[np.ndarray, np.ndarray], list[float]]) -> go.Scatter:
-    """Return the interval as one outline: along the upper bound and back along the lower."""
-    return go.Scatter(
-        x=[*law.sizes.tolist(), *law.sizes[::-1].tolist()],
-        y=[*drawn(law.sizes, law.upper), *drawn(law.sizes, law.lower)[::-1]],
-        fill="toself",
-        fillcolor=_BAND,
-        line={"width": 0},
-        mode="lines",
-        legendgroup=law.law,
-        hoverinfo="skip",
-    )
-
-
-def _measured(
-    one: BenchmarkPrediction, fit: Sequence[float], drawn: Callable[[np.ndarray, np.ndarray], list[float]]
-) -> go.Scatter:
-    """Return the measured points, filled where the laws were fitted to them."""
-    curve = one.curve
-    symbols = ["circle" if size in fit else "circle-open" for size in curve.sizes]
-    return go.Scatter(
-        name="measured",
-        legendgroup="measured",
-        x=curve.sizes.tolist(),
-        y=drawn(curve.sizes, curve.performance),
-        mode="markers",
-        marker={"color": NEUTRAL, "size": 9, "symbol": symbols, "line": {"width": 2}},
-        hovertemplate="%{y:.4~g} at %{x}<extra>measured</extra>",
-    )
-
-
 def _figure(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else figure(value)
 
 
 def _interval(lower: float, upper: float) -> str:
     return f"[{_figure(lower)}, {_figure(upper)}]" if np.isfinite(lower) and np.isfinite(upper) else "–"
-
-
-def _error(predicted: float, measured: float | None) -> str | Cell:
-    if measured is None:
-        return ""
-    error = error_percent(predicted, measured)
-    return Cell(f"{error:.1f}", "good" if error < GOOD else "error" if error > POOR else "")
 
 
 def _percent(value: float | None) -> str:
@@ -576,7 +542,20 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "schema": 1,
         "devices": [one.name for one in result.measured.devices],
         "sizes": result.measured.sizes,
-        "families": [_family_json(one) for one in result.families],
+        "families": [
+            {
+                "op": one.op,
+                "family": one.family,
+                "dtype": one.dtype,
+                "problems": one.problems,
+                "groups": one.groups,
+                "exponent": vars(one.exponent),
+                "spread": list(one.spread),
+                "class": str(one.growth),
+                "words": family_words(one),
+            }
+            for one in result.families
+        ],
         "problems": problems(result.measured),
         "linear": [validation_json(verdict) for verdict in result.verdicts],
         "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
@@ -594,20 +573,6 @@ def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
             rows["op"], measured.groups, sources, measured.times_us, measured.exponents, strict=True
         )
     ]
-
-
-def _family_json(one: FamilyScaling) -> dict[str, Any]:
-    return {
-        "op": one.op,
-        "family": one.family,
-        "dtype": one.dtype,
-        "problems": one.problems,
-        "groups": one.groups,
-        "exponent": vars(one.exponent),
-        "spread": list(one.spread),
-        "class": str(one.growth),
-        "words": family_words(one),
-    }
 
 
 def family_figure(result: DeviceScaling) -> go.Figure:
@@ -665,39 +630,46 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
     explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
     speedups = simulation_speedups()
     tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
+    printed = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False) if len(found) else []
+    errors = [
+        Figure(partial(error_figure, scenario, target, fit), f"{scenario}, size {target} from {_sizes(fit)}")
+        for scenario, target, fit in printed
+    ]
+    heads = []  # for the largest size of each scenario, the learned scale model's error beside the best simple law's
+    for scenario, (fit, target) in _PREDICTED.items():
+        laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
+        learned = [law for law in laws if law.law == LearnedScaleModel.name]
+        heads += [headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.") for own in learned]
+    curves = {name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED}
+    classes = [(one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own]
+    over_size = [
+        Figure(partial(size_figure, curves, misses=False),
+               "Performance per unit of size, against that of the smallest: 1 is linear scaling"),
+        Figure(partial(size_figure, curves, misses=True), "Misses of the last-level cache per thousand instructions"),
+        Table(columns("scenario", "benchmark", "how it scales"), rows(classes), folded="How every benchmark scales",
+              medium="page"),
+    ]  # fmt: skip
+    shown = "from {} by the {}; other predictors are a click on the legend away"
+    predicted = [
+        Figure(partial(_panels, name), f"{name}: {shown.format(_sizes(fit), PREDICTORS['scale model'])}")
+        for name, (fit, _) in _PREDICTED.items()
+    ]
     return Document(
         title="GPU scale-model simulation, reproduced",
         lead="SeyyedAghaei, Naderan-Tahan and Eeckhout, HPCA 2024: every figure from the published data",
-        opening=list(_published_headlines(trials)),
+        opening=heads,
         sections=[
             Section("Errors beside the published ones", [published_table(found)], "published", "Published"),
             Section("Every law", [trial_table(trials), _speedup_table(speedups)], "laws", "Laws"),
-            Section("Errors benchmark by benchmark", _error_figures(found), "errors", "Errors"),
-            Section("Performance and misses over size", _over_size(), "curves", "Curves"),
-            Section("Measured and predicted", _predicted(), "predicted", "Predicted"),
+            Section("Errors benchmark by benchmark", errors, "errors", "Errors"),
+            Section("Performance and misses over size", over_size, "curves", "Curves"),
+            Section("Measured and predicted", predicted, "predicted", "Predicted"),
             Section("How much faster scale models are simulated",
                     [Figure(partial(speedup_figure, speedups), "Bars: from the published seconds; marks: as printed")],
                     "speedups", "Speed-ups"),
         ],
         data={"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}},
     )  # fmt: skip
-
-
-def _published_headlines(trials: pd.DataFrame) -> Iterator[Headline]:
-    """Yield, for the largest size of each scenario, the learned scale model's error beside the best simple law's."""
-    for scenario, (fit, target) in _PREDICTED.items():
-        laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
-        for own in (law for law in laws if law.law == LearnedScaleModel.name):
-            yield headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.")
-
-
-def _error_figures(found: pd.DataFrame) -> list[Part]:
-    """Return a figure for each table of errors that was printed."""
-    cells = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False) if len(found) else []
-    return [
-        Figure(partial(error_figure, scenario, target, fit), f"{scenario}, size {target} from {_sizes(fit)}")
-        for scenario, target, fit in cells
-    ]
 
 
 def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
@@ -709,18 +681,6 @@ def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figur
         figure.add_trace(go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars))
     figure.update_yaxes(title_text="error, %")
     return panels(figure, 380)
-
-
-def _over_size() -> list[Part]:
-    curves = {name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED}
-    per_unit = "Performance per unit of size, against that of the smallest: 1 is linear scaling"
-    heads = columns("scenario", "benchmark", "how it scales")
-    classes = [(one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own]
-    return [
-        Figure(partial(size_figure, curves, misses=False), per_unit),
-        Figure(partial(size_figure, curves, misses=True), "Misses of the last-level cache per thousand instructions"),
-        Table(heads, rows(classes), folded="How every benchmark scales", medium="page"),
-    ]
 
 
 def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
@@ -736,15 +696,6 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
         figure.update_xaxes(type="log", tickvals=own[0].sizes, title_text=f"{own[0].unit}s", row=1, col=place)
     figure.update_yaxes(type="log" if misses else "linear")
     return panels(figure, 400)
-
-
-def _predicted() -> list[Part]:
-    """Return the panels of each scenario, with the laws of the paper and the scale model's program ahead."""
-    shown = "from {} by the {}; other predictors are a click on the legend away"
-    return [
-        Figure(partial(_panels, name), f"{name}: {shown.format(_sizes(fit), PREDICTORS['scale model'])}")
-        for name, (fit, _) in _PREDICTED.items()
-    ]
 
 
 def _panels(scenario: str) -> go.Figure:

@@ -154,7 +154,10 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
     """Return a table whose columns stand ``gap`` blanks apart, the divider being one of them."""
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for column, head in zip(columns, heads, strict=True):
-        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **_column(column))
+        look: dict[str, Any] = {"overflow": "fold", "no_wrap": column.kind == "name"}
+        if column.kind == "number":
+            look = {"justify": "right", "no_wrap": True}
+        grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
     for row in shown:
         cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells)]
         for cell, column in zip(cells, columns, strict=True):
@@ -162,12 +165,6 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
                 cell.no_wrap, cell.overflow = True, "ellipsis"
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
-
-
-def _column(column: Column) -> dict[str, Any]:
-    if column.kind == "number":
-        return {"justify": "right", "no_wrap": True}
-    return {"overflow": "fold", "no_wrap": column.kind == "name"}
 
 
 def _text(cell: str | Cell, style: str) -> Text:
@@ -221,10 +218,7 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Itera
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            bars.update(bar, completed=done, total=total, description=visible(label), left=_left(eta_seconds))
+            left = f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
+            bars.update(bar, completed=done, total=total, description=visible(label), left=left)
 
         yield draw
-
-
-def _left(eta_seconds: float) -> str:
-    return f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""

@@ -62,6 +62,7 @@ CAPTION: Final = (
 TOP: Final = 20
 """Most features and groups that are drawn."""
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
+_UNSAVED: Final = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 _MARKS: Final = {
     "selected": ("*", "strong"),
     "tied": ("≈", "near"),
@@ -88,7 +89,8 @@ def training_document(
     ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so. With
     ``plot`` it draws what the predictions of the saved model's scheme look like.
     """
-    data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
+    data, schemes, model = metrics.get("data") or {}, metrics.get("cv") or [], metrics.get("model")
+    kept = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
     lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
     software = ", ".join(f"{name} {version}" for name, version in (metrics.get("versions") or {}).items())
     return Document(
@@ -111,7 +113,7 @@ def training_document(
         closing=[
             *(_charts(metrics, predictions) if plot and predictions is not None else ()),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            _model(metrics.get("model"), saved),
+            lines([*kept, *([] if saved else [_UNSAVED])]),
         ],
         footer=footer(metrics.get("provenance") or {}),
         data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
@@ -168,7 +170,15 @@ def model_table(cv: Metrics) -> Table:
         if row.get("error"):
             found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
         else:
-            found.append(Row((name, *_cells(row)), tone, ends=place == last))  # type: ignore[arg-type]
+            ir, counted = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
+            cells = (
+                *(number(row.get(key)) for key in ("e_out", "e_in", "median_ape", "max_ape")),
+                *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
+                "/".join(str(count) if known(count) else NONE for count in counted),
+                row.get("space") or NONE,
+                number(row.get("fit_seconds")),
+            )
+            found.append(Row((name, *cells), tone, ends=place == last))  # type: ignore[arg-type]
     early = dict.fromkeys(str(Remark.from_dict(row["left"])) for row in cv.get("models") or [] if row.get("left"))
     caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
     return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
@@ -179,7 +189,12 @@ def verdict(cv: Metrics) -> list[str]:
     chosen = cv.get("selected")
     if not chosen:
         return []
-    said = [_honest(chosen) + _against(chosen, simplest(cv) or reference(cv))]
+    said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
+    if baseline is not None and chosen.get("e_out"):
+        ratio, tied = baseline["e_out"] / chosen["e_out"], baseline["name"] in (chosen.get("tied") or [])
+        times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
+        against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
+        said = [f"{_honest(chosen)}, {against}: {'a coin toss' if tied else times}."]
     if (naive := chosen.get("e_out_table")) is not None:
         flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
         method = f" ({chosen['method']})" if chosen.get("method") else ""
@@ -253,19 +268,13 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section
         parts.append(Figure(partial(figures.inliers, predictions, cv), within))
         parts.append(Figure(partial(figures.families, predictions, cv), kinds))
         if len(rows_of):
-            ordered_as = (
-                f"Order: every workload's place by {name} over its observed place (Kendall's tau {_tau(rows_of)})"
-            )
+            tau = kendalltau(rows_of["observed"], rows_of["predicted"]).statistic  # 1 where all of the order is kept
+            ordered_as = f"Order: every workload's place by {name} over its observed place (Kendall's tau {tau:.3f})"
             parts.append(Figure(partial(figures.order, predictions, cv), ordered_as, table))
     if cv.get("trees"):
         parts.append(Figure(partial(figures.trees, cv["trees"]), "A forest's error against the number of its trees"))
     link = left_out(cv["scheme"]).capitalize()
     return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
-
-
-def _tau(rows_of: pd.DataFrame) -> str:
-    """Return how well the predictions keep the order of the observed values: 1 where they keep all of it."""
-    return f"{kendalltau(rows_of['observed'], rows_of['predicted']).statistic:.3f}"
 
 
 def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
@@ -348,35 +357,25 @@ def _intervals(intervals: Metrics) -> Section:
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
     table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""))
     said = Lines([Line(held)] if level and cells else [], medium="page")
-    parts = [said, table, _outside(intervals), _row_by_row(intervals), _held_least(intervals)]
+    schemes, beyond = intervals.get("schemes") or {}, list[str]()
+    if found := schemes.get("range"):  # what was measured on ranges of size that were left out
+        rule, model, line = (percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine"))
+        beyond.append(
+            f"Outside the trained range, {2 ** found['fade']:g} x and more, a simple rule answers ({found['rule']}): "
+            f"error {rule}, the model {model}, the line {line}."
+        )
+    elif outside := intervals.get("outside"):
+        beyond.append(f"Note: {Remark.from_dict(outside)}.")
+    widths = []
+    if differing := intervals.get("difficulty"):
+        least, most = (f"{width:.2g}" for width in differing["widths"])
+        reach = f"eight rows of ten at {least} to {most} x the middle"
+        widths.append(f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...).")
+    worst = (schemes.get("grouped") or {}).get("worst_groups") or []
+    held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
+    groups = Table(columns("group", numbers=("rows", "covered")), rows(held_least), "unseen groups covered least")
+    parts = [said, table, lines(beyond), lines(widths), groups]
     return Section("Prediction intervals", parts, "intervals", "Intervals")
-
-
-def _outside(intervals: Metrics) -> Lines:
-    """Say what was measured on ranges of size that were left out, where that is known."""
-    if not (found := (intervals.get("schemes") or {}).get("range")):
-        outside = intervals.get("outside")
-        return Lines([Line(f"Note: {Remark.from_dict(outside)}.")] if outside else [])
-    errors = [percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")]
-    text = "Outside the trained range, {} x and more, a simple rule answers ({}): error {}, the model {}, the line {}."
-    return Lines([Line(text.format(f"{2 ** found['fade']:g}", found["rule"], *errors))])
-
-
-def _row_by_row(intervals: Metrics) -> Lines:
-    """Say how far the widths of intervals differ from row to row, and by what."""
-    if not (found := intervals.get("difficulty")):
-        return Lines([])
-    least, most = (f"{width:.2g}" for width in found["widths"])
-    told = ", ".join(found["features"])
-    text = f"Wider where the model errs more: eight rows of ten at {least} to {most} x the middle ({told} ...)."
-    return Lines([Line(text)])
-
-
-def _held_least(intervals: Metrics) -> Table:
-    """Show the groups of which the intervals held the fewest rows."""
-    worst = (intervals.get("schemes") or {}).get("grouped", {}).get("worst_groups") or []
-    cells = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
-    return Table(columns("group", numbers=("rows", "covered")), rows(cells), "unseen groups covered least")
 
 
 def speedup_parts(found: Metrics) -> list[Part]:
@@ -421,25 +420,6 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     return Section("What the data lost in cleaning", parts, "data", "Data")
 
 
-def _model(model: Metrics | None, saved: bool) -> Lines:
-    """Say which model the run keeps, and for what; or that it keeps none."""
-    said = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
-    lost = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
-    return lines([*said, *([] if saved else [lost])])
-
-
-def _cells(row: Metrics) -> list[str]:
-    """Return the text of a model's row under `COLUMNS`, after its name."""
-    ir, counted = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
-    return [
-        *(number(row.get(key)) for key in ("e_out", "e_in", "median_ape", "max_ape")),
-        *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
-        "/".join(str(count) if known(count) else NONE for count in counted),
-        row.get("space") or NONE,
-        number(row.get("fit_seconds")),
-    ]
-
-
 def _honest(chosen: Metrics) -> str:
     return f"{chosen['name']}: honest error {percent(chosen.get('e_out'))}{_interval(chosen)} out of sample"
 
@@ -450,12 +430,3 @@ def _interval(chosen: Metrics) -> str:
         return ""
     level = f"{100 * chosen['level']:.0f} % interval " if chosen.get("level") else ""
     return f" ({level}{number(bounds[0])} – {percent(bounds[1])})"
-
-
-def _against(chosen: Metrics, baseline: Metrics | None) -> str:
-    if baseline is None or not chosen.get("e_out"):
-        return "."
-    ratio = baseline["e_out"] / chosen["e_out"]
-    tied = baseline["name"] in (chosen.get("tied") or [])
-    compared = "a coin toss" if tied else f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
-    return f", against {percent(baseline['e_out'])} of {baseline['name']}: {compared}."

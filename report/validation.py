@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 
 from ..errors import few
 from ..evaluation.law_comparison import Explanation
-from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, Efficiency, LawFinding, ValidationResult
+from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationResult
 from ..evaluation.metrics import ape
-from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Evidence, Interval, Outcome
+from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Interval, Outcome
 from ..table.measurements import Quantity, quantity
 from .document import (
     Cell,
@@ -71,10 +71,17 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     said = Lines(verdict, "answer", medium="terminal")
     lost = losses(result.rejected, [*map(str, result.notes)], first=result.rejected_at)
+    pooled = result.classes[0]
+    head = Headline("all rows", conclusion(pooled), medium="page")
+    if pooled.explanations:  # what errs least out of sample beside the first law; beneath, the verdict
+        best, first = pooled.explanations[0], pooled.laws[0].law
+        rival = next((f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first), "")
+        best_error, told = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
+        head = Headline("error out of sample, all rows", best_error, told, conclusion(pooled), medium="page")
     return Document(
         title=QUESTION,
         lead=asked(result),
-        opening=[*_headline(result), _digest(result) or Lines(verdict[1:], "answer", medium="page")],
+        opening=[head, _digest(result) or Lines(verdict[1:], "answer", medium="page")],
         sections=[
             Section(
                 "Target against law",
@@ -88,19 +95,6 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
         ],
         data=validation_json(result),
     )
-
-
-def _headline(result: ValidationResult) -> Iterator[Headline]:
-    """Yield the answer for all rows: what errs least out of sample beside the first law; beneath, the verdict."""
-    pooled = result.classes[0]
-    if pooled.explanations:
-        best, first = pooled.explanations[0], pooled.laws[0].law
-        rival = next((f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first), "")
-        answer = f"{best.law}: {_percent(best.mape)}"
-        told = "" if best.law == first else rival
-        yield Headline("error out of sample, all rows", answer, told, conclusion(pooled), medium="page")
-    else:
-        yield Headline("all rows", conclusion(pooled), medium="page")
 
 
 def _digest(result: ValidationResult) -> Table | None:
@@ -170,13 +164,19 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     if not finding.judged:
         outcome = finding.laws[0].verdict.outcome
         return [Row((finding.name, *size, Cell(str(outcome), _TONES[outcome])), title=True)]
-    soft = [Cell(text, "soft") for text in (*size, _efficiencies(finding.efficiency))]
+    part = finding.efficiency
+    flops = f"HE {_share(part.host_flops)}→{_share(part.target_flops)}"
+    of_peaks = f"{flops}, BW {_share(part.host_bandwidth)}→{_share(part.target_bandwidth)} %"
+    soft = [Cell(text, "soft") for text in (*size, of_peaks)]
     found = [Row((finding.name, *soft), title=True)]
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
         verdict = Cell(str(law.verdict.why), _TONES[law.verdict.outcome])
-        found.append(Row((f"  {law.law}", *_figures(law.evidence), error, verdict)))
+        told = ("", "", "")
+        if (known := law.evidence) is not None:
+            told = str(known.deviation), str(known.slope or "–"), f"{100 * known.scatter:.1f} %"
+        found.append(Row((f"  {law.law}", *told, error, verdict)))
     for one in finding.explanations:
         if one.parameters:
             fit = _parameters(one.parameters, quantity(finding.metric))
@@ -263,63 +263,50 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
             "rejected": result.rejected,
             "pairing": {key: value for key, value in dataset.report.items() if key != "features"},
         },
-        "classes": [_class_json(finding) for finding in result.classes],
+        "classes": [
+            {
+                "op": finding.op,
+                "dtype": finding.dtype,
+                "bound": finding.bound,
+                "rows": finding.rows,
+                "groups": finding.groups,
+                "conclusion": conclusion(finding),
+                "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
+                "efficiency": vars(finding.efficiency),
+                "laws": [
+                    {
+                        "law": law.law,
+                        "median_ratio": law.ratio,
+                        "verdict": str(law.verdict.outcome),
+                        "text": str(law.verdict.why),
+                        "evidence": law.evidence
+                        and {
+                            **vars(law.evidence),
+                            "deviation": vars(law.evidence.deviation),
+                            "slope": law.evidence.slope and vars(law.evidence.slope),
+                        },
+                    }
+                    for law in finding.laws
+                ],
+                "out_of_sample": [
+                    {
+                        "law": one.law,
+                        "e_out": vars(one.mape),
+                        "as_good_as_best": one.as_good_as_best,
+                        "parameters": one.parameters,
+                    }
+                    for one in finding.explanations
+                ],
+            }
+            for finding in result.classes
+        ],
         "summary": summary(result),
         "notes": [*map(str, result.notes)],
     }
 
 
-def _class_json(finding: ClassFinding) -> dict[str, Any]:
-    return {
-        "op": finding.op,
-        "dtype": finding.dtype,
-        "bound": finding.bound,
-        "rows": finding.rows,
-        "groups": finding.groups,
-        "conclusion": conclusion(finding),
-        "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
-        "efficiency": vars(finding.efficiency),
-        "laws": [_law_json(law) for law in finding.laws],
-        "out_of_sample": [
-            {
-                "law": one.law,
-                "e_out": vars(one.mape),
-                "as_good_as_best": one.as_good_as_best,
-                "parameters": one.parameters,
-            }
-            for one in finding.explanations
-        ],
-    }
-
-
-def _law_json(law: LawFinding) -> dict[str, Any]:
-    return {
-        "law": law.law,
-        "median_ratio": law.ratio,
-        "verdict": str(law.verdict.outcome),
-        "text": str(law.verdict.why),
-        "evidence": None if law.evidence is None else _evidence_json(law.evidence),
-    }
-
-
-def _evidence_json(evidence: Evidence) -> dict[str, Any]:
-    intervals = {"deviation": vars(evidence.deviation), "slope": evidence.slope and vars(evidence.slope)}
-    return vars(evidence) | intervals
-
-
-def _figures(evidence: Evidence | None) -> tuple[str, str, str]:
-    if evidence is None:
-        return "", "", ""
-    return str(evidence.deviation), str(evidence.slope or "–"), f"{100 * evidence.scatter:.1f} %"
-
-
 def _error(one: Explanation) -> str:
     return f"{one.mape.value:.1f} %" + ("*" if one.as_good_as_best else " ")
-
-
-def _efficiencies(shares: Efficiency) -> str:
-    flops = f"HE {_share(shares.host_flops)}→{_share(shares.target_flops)}"
-    return f"{flops}, BW {_share(shares.host_bandwidth)}→{_share(shares.target_bandwidth)} %"
 
 
 def _share(value: float) -> str:
@@ -348,7 +335,14 @@ def deviations(result: ValidationResult) -> go.Figure:
     figure.add_hline(y=1, line_width=1, line_color="green")
     figure.update_xaxes(type="log", title="t_host (µs)")
     figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
-    buttons = [_button(law, symbol, [law == owner for owner, _ in traces]) for law in laws]
+    buttons = [
+        {
+            "label": law,
+            "method": "update",
+            "args": [{"visible": [law == owner for owner, _ in traces]}, {"yaxis.title.text": _axis(symbol, law)}],
+        }
+        for law in laws
+    ]
     menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     # The chosen button is nearly white, on dark pages too: its words need a colour that both can bear.
     look = {"bgcolor": "rgba(0,0,0,0)", "bordercolor": GRID, "font": {"color": SELECTED}}
@@ -387,10 +381,6 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
                 marker={"size": 12, "symbol": "diamond", "color": colour, "line": {"color": "black", "width": 1}},
                 **shared,
             )
-
-
-def _button(law: str, symbol: str, visible: list[bool]) -> dict[str, Any]:
-    return {"label": law, "method": "update", "args": [{"visible": visible}, {"yaxis.title.text": _axis(symbol, law)}]}
 
 
 def _axis(symbol: str, law: str) -> str:
