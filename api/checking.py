@@ -236,7 +236,11 @@ def check(
     with threadpool_limits(limits=1):
         rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), level)
         others = _own_host(checked, measured.frame, rows, level) if named not in (None, _host(model)) else {}
-    found = assess(rows, _folds(checked), level=level, covered=_covered(checked), seed=seed)
+    known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
+    folds = {str(name): part for name, part in sorted(known.groupby("scheme"), key=lambda item: item[0] != chosen)}
+    schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
+    covered = {name: one.get("coverage") for name, one in schemes.items()}
+    found = assess(rows, folds, level=level, covered=covered, seed=seed)
     before = [] if model.correction is None else [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
@@ -324,17 +328,6 @@ def _of_model(run: Trained) -> pd.DataFrame:
     """Return the out-of-fold predictions of the saved model."""
     rows = run.predictions[run.predictions["model"] == run.metrics["model"]["name"]]
     return rows[np.isfinite(rows["predicted"]) & rows["predicted"].gt(0)]
-
-
-def _folds(run: Trained) -> dict[str, pd.DataFrame]:
-    """Return them by scheme, that which the model was chosen under first."""
-    rows, chosen = _of_model(run), run.metrics["model"]["scheme"]
-    return {str(name): part for name, part in sorted(rows.groupby("scheme"), key=lambda item: item[0] != chosen)}
-
-
-def _covered(run: Trained) -> dict[str, float | None]:
-    schemes = (run.metrics.get("intervals") or {}).get("schemes") or {}
-    return {name: found.get("coverage") for name, found in schemes.items()}
 
 
 COST = "cost_s"
@@ -447,13 +440,33 @@ def advise(
     with threadpool_limits(limits=1):
         answers = model.predict(rows, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
-    _check_any(answers, able, measured, model.recipe.target.name)
+    if measured.all():
+        done = f"all {len(measured)} candidates are measured on {model.recipe.target.name} already"
+        raise DataError(f"nothing is left to measure: {done}")
+    if not able[~measured].any():
+        first = answers["reasons"][~measured].iloc[0]
+        why = first[0].general if first else ""
+        raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
     rows, answers = rows[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
     groups = groups_of(rows, names_of(group, "group")).astype(str)
     known = np.isin(groups, trained.predictions["group"].astype(str))
-    weights = np.ones(len(rows)) if weight is None else _weights(rows, weight)
-    errors = _errors(trained.metrics)
+    weights = np.ones(len(rows))
+    if weight is not None:
+        if weight not in rows:
+            raise ParameterError("weight", f"must be a column of the candidates, got {weight!r}")
+        weights = as_numbers(rows, weight)
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+            raise ParameterError("weight", f"must be a column of numbers of 0 or more, {weight!r} is not")
+    saved = trained.metrics["model"]["name"]
+    of_saved = {
+        cv["scheme"]: row["e_out"]
+        for cv in trained.metrics["cv"]
+        for row in cv["models"]
+        if row["name"] == saved and row["e_out"]
+    }
+    unseen = of_saved.get("grouped") or of_saved["kfold"]  # out of fold; one of both where only that is known
+    errors = {"unseen_error": float(unseen), "known_error": float(min(of_saved.get("kfold") or unseen, unseen))}
     cost = as_numbers(rows, COST) if COST in rows else np.full(len(rows), row_seconds)
     batch = choose(
         coordinates(model.recipe.transform(rows)),
@@ -506,34 +519,3 @@ def _candidates(model: TrainedModel, frame: pd.DataFrame) -> tuple[pd.DataFrame,
     theirs = one_per_problem(theirs, model.recipe.metric)[0]
     ids = problem_ids(pd.concat([rows, theirs], ignore_index=True), device=False)
     return rows, np.isin(ids[: len(rows)], ids[len(rows) :])
-
-
-def _check_any(answers: pd.DataFrame, able: np.ndarray, measured: np.ndarray, target: str) -> None:
-    if measured.all():
-        raise DataError(f"nothing is left to measure: all {len(measured)} candidates are measured on {target} already")
-    if not able[~measured].any():
-        first = answers["reasons"][~measured].iloc[0]
-        why = first[0].general if first else ""
-        raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
-
-
-def _weights(rows: pd.DataFrame, column: str) -> np.ndarray:
-    if column not in rows:
-        raise ParameterError("weight", f"must be a column of the candidates, got {column!r}")
-    values = as_numbers(rows, column)
-    if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
-        raise ParameterError("weight", f"must be a column of numbers of 0 or more, {column!r} is not")
-    return values
-
-
-def _errors(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return what the saved model errs by in unseen and in known groups, out of fold; one where only that is known."""
-    name = metrics["model"]["name"]
-    found = {
-        cv["scheme"]: row["e_out"]
-        for cv in metrics["cv"]
-        for row in cv["models"]
-        if row["name"] == name and row["e_out"]
-    }
-    unseen = found.get("grouped") or found["kfold"]
-    return {"unseen_error": float(unseen), "known_error": float(min(found.get("kfold") or unseen, unseen))}

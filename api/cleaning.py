@@ -130,8 +130,10 @@ def clean(
     """
     check_jobs(jobs)
     rule = None if epochs is None else parse_rule(epochs, (defaults or {}).get("name", ""))
-    if rule is not None:
-        _check_epochs({"mad": mad or None, "warm_up": warm_up or None, "golden": golden or None})
+    asked = {"mad": mad, "warm_up": warm_up, "golden": golden}
+    if rule is not None and (given := [name for name, value in asked.items() if value]):
+        problem = "would take kernels out of the epochs, which are no whole epochs then: leave it out"
+        raise ParameterError(given[0], problem)
     options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, level)
     options.check()
     reading = Options({}, dict(defaults or {}), ranges=rule is not None and rule.by == "marker")
@@ -142,13 +144,6 @@ def clean(
     return Cleaning.of(
         traces, options, join=join, full=full, rule=rule, campaigns=campaigns, unreadable=tuple(unreadable)
     )
-
-
-def _check_epochs(asked: Mapping[str, float | bool | None]) -> None:
-    """Refuse what would take kernels out of an epoch."""
-    if given := [name for name, value in asked.items() if value is not None]:
-        problem = "would take kernels out of the epochs, which are no whole epochs then: leave it out"
-        raise ParameterError(given[0], problem)
 
 
 def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, Annotated], list[str]]:

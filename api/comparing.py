@@ -134,7 +134,21 @@ def compare(
         paths = Path(str(first)), Path(str(second))
         traces = [(label, _trace(path, options)) for label, path in zip(_names(*paths), paths, strict=True)]
         return TraceComparison(trace_changes(traces))
-    return _runs(first, second, level, seed)
+    runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
+    metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
+    units = {one["data"]["metric"] for one in metrics}
+    if len(units) > 1:
+        raise DataError(f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of one")
+    common = common_rows(*predictions)
+    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one in metrics]
+    both = [name for name in schemes[0] if name in schemes[1]]
+    if not both:
+        raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
+    found = (
+        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=level, seed=seed)
+        for name in both
+    )
+    return RunComparison(_names(runs[0][0], runs[1][0]), metrics, tuple(found), len(common))
 
 
 def _trace(path: Path, options: Options) -> Annotated:
@@ -148,25 +162,6 @@ def _trace(path: Path, options: Options) -> Annotated:
         count = f"{len(found)} traces" if found else "neither a run nor a trace"
         raise DataError(f"holds {count}: give two runs, or two paths with one trace each", source=str(path))
     return found[0]
-
-
-def _runs(first: str | Path | Evidence, second: str | Path | Evidence, level: float, seed: int) -> RunComparison:
-    runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
-    metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
-    names = _names(runs[0][0], runs[1][0])
-    units = {one["data"]["metric"] for one in metrics}
-    if len(units) > 1:
-        raise DataError(f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of one")
-    common = common_rows(*predictions)
-    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one in metrics]
-    both = [name for name in schemes[0] if name in schemes[1]]
-    if not both:
-        raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
-    found = (
-        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=level, seed=seed)
-        for name in both
-    )
-    return RunComparison(names, metrics, tuple(found), len(common))
 
 
 def _evidence(run: str | Path | Evidence, parameter: str) -> tuple[Path, dict[str, Any], pd.DataFrame]:

@@ -40,8 +40,11 @@ def counted(name: str, fetched: Fetched) -> dict[str, Any]:
         told |= {"instead": SOURCES[name].repository is not None, "missed": fetched.missed}
     else:
         told |= {"url": origin.url, "commit": origin.commit}
-    counts = {"aiter": _aiter, "aiconfigurator": _aiconfigurator}.get(name, _files)
-    return told | counts(fetched.folder)
+    if name == "aiter":
+        return told | _aiter(fetched.folder)
+    if name == "aiconfigurator":
+        return told | _aiconfigurator(fetched.folder)
+    return told | {"files": sum(one.is_file() for one in fetched.folder.iterdir())}
 
 
 def _aiter(folder: Path) -> dict[str, Any]:
@@ -71,7 +74,3 @@ def _aiconfigurator(folder: Path) -> dict[str, Any]:
         "runs": len(runs),
         "models": len({one.removesuffix("_config.json").removesuffix("_hf_quant") for one in configurations}),
     }
-
-
-def _files(folder: Path) -> dict[str, Any]:
-    return {"files": sum(one.is_file() for one in folder.iterdir())}

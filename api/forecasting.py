@@ -18,7 +18,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
-from ..report.forecast import forecast_document
+from ..report.forecast import curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..workloads.architecture import Architecture
@@ -129,8 +129,6 @@ class Forecasts(Shown):
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""
-        from ..report.forecast import parts_figure
-
         return parts_figure(self.answers)
 
     def plot_batch(self, over: str = "batch") -> go.Figure | None:
@@ -138,14 +136,10 @@ class Forecasts(Shown):
 
         ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not vary.
         """
-        from ..report.forecast import curve_figure
-
         return curve_figure(self.answers, over)
 
     def plot_pareto(self) -> go.Figure | None:
         """Draw tokens per second and GPU against seconds per token; the front is marked. None for one answer."""
-        from ..report.forecast import pareto_figure
-
         return pareto_figure(self.answers)
 
     def __repr__(self) -> str:
@@ -219,7 +213,11 @@ def forecast(
     >>> found.table[["batch", "unit", "fits"]].values.tolist()
     [[1, 's', True], [16, 's', True]]
     """
-    _check(level, need, price)
+    check_level(level)
+    if need is not None and not 0 < need < 10:
+        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+    if price is not None and not 0 <= price < float("inf"):
+        raise ParameterError("price", f"must not be negative, got {price:g}")
     learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
     if data is not None:
         learned.append(measured_times(load_measurements(data).frame))
@@ -304,14 +302,6 @@ def calibrate(
         kind=kind,
         prior=None if prior is None else widened(find_release(prior, kind)),
     )
-
-
-def _check(level: float, need: float | None, price: float | None) -> None:
-    check_level(level)
-    if need is not None and not 0 < need < 10:
-        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
-    if price is not None and not 0 <= price < float("inf"):
-        raise ParameterError("price", f"must not be negative, got {price:g}")
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

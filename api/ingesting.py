@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -367,17 +367,11 @@ def _join(parts: Sequence[Path], out: Path, result: Ingested) -> None:
     schemas = [pq.read_schema(part).remove_metadata() for part in parts]
     schema = pa.unify_schemas(schemas, promote_options="permissive")
     with whole_table(out, schema, result.to_json()) as writer:
-        for table in _tables(parts, schema):
-            writer.write_table(table)
-
-
-def _tables(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
-    for part in parts:
-        table = pq.read_table(part)
-        columns = [
-            table[name].cast(schema.field(name).type)
-            if name in table.column_names
-            else pa.nulls(len(table), schema.field(name).type)
-            for name in schema.names
-        ]
-        yield pa.Table.from_arrays(columns, schema=schema)
+        for table in map(pq.read_table, parts):
+            columns = [
+                table[name].cast(schema.field(name).type)
+                if name in table.column_names
+                else pa.nulls(len(table), schema.field(name).type)
+                for name in schema.names
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))

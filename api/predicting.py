@@ -561,41 +561,37 @@ def explain(
     if why := str(one[REFUSED].iloc[0]):
         raise DataError(f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip())
     with threadpool_limits(limits=1):
-        return Explanation(_explained(model, metrics, predictions, one, level))
-
-
-def _explained(
-    model: TrainedModel, metrics: Mapping[str, Any], predictions: pd.DataFrame, one: pd.DataFrame, level: float
-) -> Explained:
-    """Gather what is known of the prediction of one row."""
-    answer, recipe = model.predict(one, level).iloc[0], model.recipe
-    reasons = [str(why) for why in answer["reasons"]]
-    if not np.isfinite(answer["predicted"]):
-        raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
-    X = model.features(one)
-    known = ("predicted", "lower", "upper", "basis", "extrapolated", "reasons")
-    laws = {str(name): float(value) for name, value in answer.drop(list(known)).items() if np.isfinite(value)}
+        answer = model.predict(one, level).iloc[0]
+        reasons = [str(why) for why in answer["reasons"]]
+        if not np.isfinite(answer["predicted"]):
+            raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
+        X = model.features(one)
+        alone, parts, places = model.saved.predict(X)[0], parts_of(model.saved.estimator, X), model.domain.places(X)
+    known = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
+    laws = {str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)}
     scheme = model.intervals.scheme
-    cv: Mapping[str, Any] = next((one for one in metrics["cv"] if one["scheme"] == scheme), {})
+    cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
     chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
     trained = predictions[(predictions["scheme"] == scheme) & (predictions["model"] == chosen)]
-    return Explained(
-        workload=workload(one.iloc[0].to_dict()),
-        metric=recipe.metric,
-        model=str(model.saved.manifest.get("selected", "?")),
-        answer={
-            **{name: float(answer[name]) for name in ("predicted", "lower", "upper")},
-            "level": level,
-            "basis": str(answer["basis"]),
-            "reasons": reasons,
-            "host": None if recipe.host is None else float(one[recipe.metric].iloc[0]),
-        },
-        alone=float(model.saved.predict(X)[0]),
-        rule=None if rule is None else str(rule["name"]),
-        parts=parts_of(model.saved.estimator, X),
-        laws=laws,
-        neighbours=_neighbours(trained, str(groups_of(one)[0]), laws),
-        features=model.domain.places(X),
+    return Explanation(
+        Explained(
+            workload=workload(one.iloc[0].to_dict()),
+            metric=recipe.metric,
+            model=str(model.saved.manifest.get("selected", "?")),
+            answer={
+                **{name: float(answer[name]) for name in ("predicted", "lower", "upper")},
+                "level": level,
+                "basis": str(answer["basis"]),
+                "reasons": reasons,
+                "host": None if recipe.host is None else float(one[recipe.metric].iloc[0]),
+            },
+            alone=float(alone),
+            rule=None if rule is None else str(rule["name"]),
+            parts=parts,
+            laws=laws,
+            neighbours=_neighbours(trained, str(groups_of(one)[0]), laws),
+            features=places,
+        )
     )
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..errors import DataError, ParameterError
 from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewest, in_passes, recorded, scheme_of
 from ..evaluation.crossval import Progress
-from ..features.matrix import Dataset, build_dataset
+from ..features.matrix import build_dataset
 from ..output import dumps, unguarded, whole_file, write_table
 from ..projection.fidelity import Fidelity, Profiled
 from ..projection.fidelity import fidelity as compare
@@ -89,18 +89,16 @@ def fidelity(
     names = [path.name for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
     options = Options(defaults=dict(defaults or {}))
-    profiled = [_profiled(*pair, steps, options) for pair in zip(paths, labels, strict=True)]
+    profiled = []
+    for path, label in zip(paths, labels, strict=True):
+        found = [trace for _, trace in read_traces([path], options=options)]
+        if len(found) != 1:
+            count = f"{len(found)} traces" if found else "no trace"
+            raise DataError(f"holds {count}: give one path for each trace", source=str(path))
+        if isinstance(found[0], TraceFailure):
+            raise found[0].error
+        profiled.append(Profiled.of(label, found[0], steps))
     return compare(profiled, unprofiled_us)
-
-
-def _profiled(path: Path, label: str, steps: int | None, options: Options) -> Profiled:
-    traces = [trace for _, trace in read_traces([path], options=options)]
-    if len(traces) != 1:
-        count = f"{len(traces)} traces" if traces else "no trace"
-        raise DataError(f"holds {count}: give one path for each trace", source=str(path))
-    if isinstance(traces[0], TraceFailure):
-        raise traces[0].error
-    return Profiled.of(label, traces[0], steps)
 
 
 @dataclass(frozen=True)
@@ -333,7 +331,19 @@ def counters(
     advised = fewest(tried, dataset, passes)
     every = recorded(list(map(str, dataset.X.columns)))
     chosen = every if advised.columns == "all" else recorded(choose(dataset.X, dataset.y, advised.passes, limits))
-    return CounterChoice((*tried, *less), in_passes(chosen, limits), _report(dataset, limits, advised, every))
+    report = {
+        "schema": 1,
+        "host": dataset.host.name if dataset.host else None,
+        "target": dataset.target.name,
+        "metric": dataset.metric,
+        "n": len(dataset),
+        "groups": len(set(dataset.groups.astype(str))),
+        "scheme": scheme_of(dataset),
+        "counters": len(every),
+        "per_pass": limits,
+        "advised": {name: getattr(advised, name) for name in ("columns", "passes", "model", "e_out")},
+    }
+    return CounterChoice((*tried, *less), in_passes(chosen, limits), report)
 
 
 def _limits(given: Mapping[str, int]) -> dict[str, int]:
@@ -343,23 +353,3 @@ def _limits(given: Mapping[str, int]) -> dict[str, int]:
             problem = f"must be BLOCK=N with N of 1 or more and a block of {', '.join(known)}, got {block}={most}"
             raise ParameterError("per_pass", problem)
     return known | dict(given)
-
-
-def _report(dataset: Dataset, limits: Mapping[str, int], advised: Trial, every: Sequence[str]) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "host": dataset.host.name if dataset.host else None,
-        "target": dataset.target.name,
-        "metric": dataset.metric,
-        "n": len(dataset),
-        "groups": len(set(dataset.groups.astype(str))),
-        "scheme": scheme_of(dataset),
-        "counters": len(every),
-        "per_pass": dict(limits),
-        "advised": {
-            "columns": advised.columns,
-            "passes": advised.passes,
-            "model": advised.model,
-            "e_out": advised.e_out,
-        },
-    }

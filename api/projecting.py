@@ -36,6 +36,7 @@ from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
 from ..report.projection import in_words, job_document, projection_document
+from ..report.projection_figures import class_figure, sweep_figures, tornado_figure
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .profilers import read_durations
@@ -126,20 +127,14 @@ class ProjectedTrace:
 
     def plot_classes(self) -> go.Figure:
         """Draw the time of each class: measured, by FLOPS scaling, projected."""
-        from ..report.projection_figures import class_figure
-
         return class_figure(self.result)
 
     def plot_interval(self) -> go.Figure | None:
         """Draw how far each source of error alone moves the time; None where there is none."""
-        from ..report.projection_figures import tornado_figure
-
         return tornado_figure(self.result)
 
     def plot_sweeps(self) -> list[go.Figure]:
         """Draw the time over each swept figure of the target."""
-        from ..report.projection_figures import sweep_figures
-
         return sweep_figures(self.result)
 
     def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
@@ -375,8 +370,10 @@ class Inputs:
     def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
-        for label, trace in _read(traces, self.options):
-            yield label, trace
+        for label, trace in read_traces([Path(path) for path in traces], options=self.options):
+            if isinstance(trace, TraceFailure):
+                raise trace.error
+            yield label, with_possible_times(trace, label)
         if label is None:
             raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
 
@@ -424,13 +421,6 @@ class Inputs:
         except DataError as error:
             raise error if error.source else DataError(str(error), source=", ".join(map(str, self.correct))) from error
         return replace(self.laws, corrections=corrections)
-
-
-def _read(traces: Sequence[Path | str], options: Options) -> Iterator[tuple[str, Annotated]]:
-    for label, trace in read_traces([Path(path) for path in traces], options=options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        yield label, with_possible_times(trace, label)
 
 
 def _projected(

@@ -52,15 +52,15 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     if len(inside) > MOST_FILES:
         size = sum(one.stat().st_size for one in inside)
         return [{"name": visible(f"{path.name}/ ({len(inside):,} files)"), "bytes": size, "sha256": ""}]
-    return [_entry(one, str(one.relative_to(path.parent))) for one in inside if one.is_file()]
-
-
-def _entry(path: Path, name: str) -> dict[str, Any]:
-    size = path.stat().st_size
-    if size > LARGEST:
-        return {"name": visible(name), "bytes": size, "sha256": ""}
-    with path.open("rb") as file:
-        return {"name": visible(name), "bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    found = []
+    for one in inside:
+        if one.is_file():
+            size, digest = one.stat().st_size, ""
+            if size <= LARGEST:
+                with one.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found.append({"name": visible(str(one.relative_to(path.parent))), "bytes": size, "sha256": digest})
+    return found
 
 
 def _now() -> dict[str, Any]:

@@ -262,33 +262,27 @@ def load_measurements(
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
     else:
         found = readers.read(tables, options=options, where=where, jobs=jobs)
-    found = replace(
-        found,
-        rejected=pd.concat([*(one.rejected for one in before), found.rejected], ignore_index=True),
-        notes=tuple(dict.fromkeys(note for one in (*before, found) for note in one.notes)),
-        traces=tuple(trace for one in (*before, found) for trace in one.traces),
-        unreadable=tuple(problem for one in (*before, found) for problem in one.unreadable),
-        files=tuple(dict.fromkeys(file for one in (*before, found) for file in one.files)),
-        above_peak=pd.concat([*(one.above_peak for one in before), found.above_peak], ignore_index=True),
-    )
-    return _remarked(found, devices)
-
-
-def _remarked(found: readers.Measurements, devices: Sequence[str]) -> readers.Measurements:
-    """Return what was read with remarks on the quality of traces and on unreadable files, none on devices described."""
-    notes = tuple(
-        note for note in found.notes if not (note.code == UNKNOWN_DEVICE and note.values["device"] in devices)
-    )
-    findings = tuple(
+    every = (*before, found)
+    notes = dict.fromkeys(note for one in every for note in one.notes)
+    described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices]
+    traces = tuple(trace for one in every for trace in one.traces)
+    unreadable = tuple(problem for one in every for problem in one.unreadable)
+    doubts = (
         trace_finding(trace.label, finding)
-        for trace in found.traces
+        for trace in traces
         for finding in trace.findings
         if finding.severity != "info"
     )
-    missing = tuple(
-        remark("file-unreadable", f"left out, unreadable: {problem}", problem=problem) for problem in found.unreadable
+    missing = (remark("file-unreadable", f"left out, unreadable: {one}", problem=one) for one in unreadable)
+    return replace(
+        found,
+        rejected=pd.concat([one.rejected for one in every], ignore_index=True),
+        notes=(*(note for note in notes if note not in described), *doubts, *missing),
+        traces=traces,
+        unreadable=unreadable,
+        files=tuple(dict.fromkeys(file for one in every for file in one.files)),
+        above_peak=pd.concat([one.above_peak for one in every], ignore_index=True),
     )
-    return replace(found, notes=(*notes, *findings, *missing))
 
 
 def check_jobs(jobs: int) -> None:

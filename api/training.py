@@ -198,7 +198,10 @@ class Run:
         """
         out = Path(folder)
         if self._fresh is None:
-            _copy(self._loaded_from(), out)
+            saved = self._loaded_from()
+            check_run_folder(out)
+            with whole_folder(out) as stage:
+                shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
         save_model = partial(_save_model, trained=self._fresh)
         write_run(out, metrics=self.metrics, predictions=self.predictions, save_model=save_model, html=self.report())
@@ -446,13 +449,6 @@ def load(folder: str | Path) -> Run:
     """
     place = Path(folder)
     return Run(*read_run(place), TrainedModel.load(place), folder=place)
-
-
-def _copy(run: Path, out: Path) -> None:
-    """Write a saved run to another folder, whole or not at all."""
-    check_run_folder(out)
-    with whole_folder(out) as stage:
-        shutil.copytree(run, stage, dirs_exist_ok=True)
 
 
 def _save_model(folder: Path, trained: Trained) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
-from ..features.matrix import Dataset, build_dataset
+from ..features.matrix import build_dataset
 from ..report.document import Document
 from ..report.formats import counted
 from ..report.html import Shown
@@ -139,11 +139,7 @@ def validate(
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
-    rejected = measured.rejected_by_reason | _without_metric(dataset)
+    reasons = {f"no {metric}": "without_metric", f"{metric} is not positive": "metric_not_positive"}
+    lost = {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
+    rejected = measured.rejected_by_reason | lost
     return Validation(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes, measured.rejected_at)
-
-
-def _without_metric(dataset: Dataset) -> dict[str, int]:
-    """Return how many rows were kept out because of the metric, by reason."""
-    reasons = {f"no {dataset.metric}": "without_metric", f"{dataset.metric} is not positive": "metric_not_positive"}
-    return {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
