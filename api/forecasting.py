@@ -80,20 +80,25 @@ class Forecasts(Shown):
         ``fits``, ``reason`` (why there is no answer, else empty), ``tokens_per_second``, ``energy_j``, ``power_w`` (of
         all GPUs), and ``cost`` where there is a price, ``sure`` where a half-width is needed.
         """
-        return pd.DataFrame([self._row(*pair) for pair in zip(self.asked, self.answers, strict=True)])
-
-    def _row(self, asked: Mapping[str, Any], answer: Forecast) -> dict[str, Any]:
-        row = {name: _plain(value) for name, value in asked.items()}
-        row |= {name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
-        row["reason"] = "" if answer.reason is None else answer.reason.text
-        for name in ("tokens_per_second", "energy_j", "power_w"):
-            row[name] = answer.details.get(name, float("nan"))
-        if self.price is not None:
-            gpus = answer.setting.gpus if answer.setting else 0
-            row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
-        if self.need is not None:
-            row["sure"] = answer.sure(self.need)
-        return row
+        rows = []
+        for asked, answer in zip(self.asked, self.answers, strict=True):
+            row: dict[str, Any] = {}
+            for name, value in asked.items():
+                named = value.name if isinstance(value, GPU | Architecture) else value
+                row[name] = value.get("name", "stated") if isinstance(value, Mapping) else named
+            row |= {
+                name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
+            }
+            row["reason"] = "" if answer.reason is None else answer.reason.text
+            for name in ("tokens_per_second", "energy_j", "power_w"):
+                row[name] = answer.details.get(name, float("nan"))
+            if self.price is not None:
+                gpus = answer.setting.gpus if answer.setting else 0
+                row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
+            if self.need is not None:
+                row["sure"] = answer.sure(self.need)
+            rows.append(row)
+        return pd.DataFrame(rows)
 
     def document(self) -> Document:
         """Return the forecasts for readers; its ``data`` are those of ``forecast.json``."""
@@ -346,9 +351,3 @@ def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]
     if "model" not in table or not len(table):
         raise DataError(f"a table of settings must have rows, and a column model; columns are {', '.join(FIELDS)}")
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value.get("name", "stated")
-    return value.name if isinstance(value, GPU | Architecture) else value

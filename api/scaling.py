@@ -190,7 +190,19 @@ def scale(
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
     names = names_of(laws, "laws")
     check_request(fit, targets, names, level)
-    table = _curves(data, fit, targets, performance, mpki, f_mem, where, scenario)
+    values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
+    if data is None:
+        if performance is None:
+            raise ParameterError("performance", "is missing: give a table, or a value for each size to fit")
+        table = stated(fit, performance, targets or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
+    elif given := [name for name, value in values.items() if value is not None]:
+        raise ParameterError(given[0], "states a value: leave it out where a table gives the values")
+    elif isinstance(data, CurveTable):
+        table = data
+    elif isinstance(data, pd.DataFrame):
+        table = curves_of(data, where, scenario)
+    else:
+        table = read_curves(Path(data), where, scenario)
     if targets is None:
         targets = list(sizes_beyond(table.curves, fit))
         if not targets:
@@ -198,31 +210,6 @@ def scale(
             raise ParameterError("targets", problem)
     found = predict_sizes(table, fit, targets, laws=names, level=level)
     return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
-
-
-def _curves(
-    data: str | Path | pd.DataFrame | CurveTable | None,
-    fit: Sequence[float],
-    targets: Sequence[float] | None,
-    performance: Sequence[float] | None,
-    mpki: Sequence[float] | None,
-    f_mem: float | None,
-    where: Where,
-    scenario: str,
-) -> CurveTable:
-    """Return the curves of the data, or the one whose values are stated."""
-    if data is None:
-        if performance is None:
-            raise ParameterError("performance", "is missing: give a table, or a value for each size to fit")
-        return stated(fit, performance, targets or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
-    values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
-    if given := [name for name, value in values.items() if value is not None]:
-        raise ParameterError(given[0], "states a value: leave it out where a table gives the values")
-    if isinstance(data, CurveTable):
-        return data
-    if isinstance(data, pd.DataFrame):
-        return curves_of(data, where, scenario)
-    return read_curves(Path(data), where, scenario)
 
 
 def scale_devices(

@@ -296,7 +296,7 @@ def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[t
 
 
 def _scale(one: Forecast) -> tuple[float, str]:
-    """Return the unit in which an answer is told, and how many there are of its own in one: ms of short times."""
+    """Return the factor and the unit in which an answer is shown: short times in ms."""
     return (1e3, "ms") if one.unit == "s" and one.predicted < 0.1 else (1.0, one.unit)
 
 

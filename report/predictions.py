@@ -100,7 +100,7 @@ class Tally:
     def add(self, frame: pd.DataFrame, first: pd.Series) -> None:
         """Count rows; `first` is the first way in which each is unlike training, or why it has no prediction.
 
-        In words without figures (`words.prediction.cause`); "" where there is none.
+        In words without figures (`remarks.Remark.general`); "" where there is none.
         """
         predicted, lower, upper = (frame[name].to_numpy(dtype=float) for name in self._names)
         done = ~np.isnan(predicted)

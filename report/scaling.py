@@ -759,7 +759,7 @@ def trial_table(found: pd.DataFrame) -> Table:
 
 
 def summaries(trials: pd.DataFrame) -> list[LawSummary]:
-    """Return the rows of `published_trials` as they are told."""
+    """Return the rows of `published_trials` as summaries."""
     return [
         LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
                    row["max"], row["coverage"])

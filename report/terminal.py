@@ -18,7 +18,6 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -161,7 +160,7 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
     for row in shown:
         cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells)]
         for cell, column in zip(cells, columns, strict=True):
-            if column.kind == "cut":  # told of the cell, not of the column: rich then narrows this column first
+            if column.kind == "cut":  # set on the cell, not on the column: rich then narrows this column first
                 cell.no_wrap, cell.overflow = True, "ellipsis"
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
@@ -213,6 +212,14 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Itera
     if quiet or not console.is_terminal:
         yield None
         return
+    from rich.progress import (  # here: most commands need none of it
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
