@@ -13,7 +13,7 @@ from ..traces.cleaning.joining import Coverage, Joined
 from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
 from ..traces.cleaning.repeats import REMOVED
 from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
-from .formats import between, counted, formatted, milliseconds, share, shortened
+from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
 SCHEMA: Final = 1
 SHOWN: Final = 20
@@ -41,21 +41,10 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     kept = report.assign(lost=lost)[report["n"] > 0]
     heads = ("n", "median, µs", f"{100 * level:g} % interval", "MAD, µs", "CV, %", "removed")
     every = (Column("kernel", "cut"), Column("class", "name"), *columns(numbers=heads), Column("remark"))
-    over = kept.iloc[SHOWN:]
-    more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
-    return Table(
-        every,
-        [_spread(row) for row in kept.to_dict("records")],
-        "spread of the repeats",
-        shown=SHOWN,
-        rest=Row((more, "", n, "", "", "", "", kept_out, "")),
-    )
-
-
-def _spread(row: dict[Any, Any]) -> Row:
-    words = ([] if row["settled"] else ["not settled"]) + (["drifts"] if row["drifts"] == 1.0 else [])
-    return Row(
-        (
+    found = []
+    for row in kept.to_dict("records"):
+        words = ([] if row["settled"] else ["not settled"]) + (["drifts"] if row["drifts"] == 1.0 else [])
+        texts = (
             shortened(str(row["name"]), _NAME),
             str(row.get("op_class", "")),
             f"{row['n']:,}",
@@ -63,9 +52,18 @@ def _spread(row: dict[Any, Any]) -> Row:
             between(row["lower_us"], row["upper_us"]),
             formatted(row["mad_us"], "{:,.3f}"),
             formatted(100 * row["robust_cv"], "{:.1f}"),
-            f"{int(row['lost']):,}" if row["lost"] else "–",
+            f"{int(row['lost']):,}" if row["lost"] else NONE,
             Cell(", ".join(words), "warning"),
         )
+        found.append(Row(texts))
+    over = kept.iloc[SHOWN:]
+    more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
+    return Table(
+        every,
+        found,
+        "spread of the repeats",
+        shown=SHOWN,
+        rest=Row((more, "", n, "", "", "", "", kept_out, "")),
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import pandas as pd
-
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..projection.trace_changes import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from .document import (
@@ -24,6 +22,7 @@ from .document import (
     Section,
     Table,
     columns,
+    records,
     remarked,
     rows,
 )
@@ -86,8 +85,8 @@ def runs_document(
                     "selected": list(one.names),
                     "paired": one.paired and {**vars(one.paired), "apart": one.paired.apart},
                     "statement": said[one.scheme],
-                    "models": _records(one.by_model),
-                    "groups": _records(one.by_group),
+                    "models": records(one.by_model),
+                    "groups": records(one.by_group),
                 }
                 for one in schemes
             ],
@@ -203,10 +202,6 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield Cell(f"{round(change, 2) + 0.0:+.2f}" if known(change) else NONE, tone)
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
 PARTS: Final = {
     "added": "calls that only the second has",
     "removed": "calls that only the first has",
@@ -270,7 +265,7 @@ def traces_document(found: TraceChanges) -> Document:
             "parts_us": found.parts,
             "notes": [*map(str, found.notes)],
             "statement": trace_sentence(found),
-            "calls": [{name: value for name, value in row.items() if known(value)} for row in _records(found.calls)],
+            "calls": [{name: value for name, value in row.items() if known(value)} for row in records(found.calls)],
         },
     )
 

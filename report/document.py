@@ -18,6 +18,7 @@ from ..table.refusals import reason_of
 from .formats import counted
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
@@ -351,6 +352,11 @@ def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ())
 def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, ...]:
     """Return rows of their cells, all meant the same way."""
     return tuple(Row(tuple(one), tone) for one in cells)
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table as JSON types."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plain", *, tone: Tone = "") -> Lines:

@@ -28,6 +28,8 @@ Row = Mapping[str, Any]
 
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES = ("solid", "dash", "dot", "dashdot")
+"""Of lines that share a colour."""
 _DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 GRID = "rgba(128,128,128,0.22)"
 THRESHOLDS = np.arange(0.0, 50.5, 0.5)

@@ -39,7 +39,7 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import NEUTRAL, OTHERS, SELECTED, styled
+from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import alike, counted, figure, formatted, share
 
 SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
@@ -505,7 +505,6 @@ COLOURS: Final = (SELECTED, *OTHERS)
 SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
 _TICKS: Final = 12  # values of a field that an axis names
-_DASHES: Final = ("solid", "dash", "dot", "dashdot")
 
 
 def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure | None:
@@ -529,7 +528,7 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
         return None
     drawn = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     for place, (key, points) in enumerate(found.items()):
-        look = {"color": COLOURS[place % len(COLOURS)], "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]}
+        look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
         told = (
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)

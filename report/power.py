@@ -20,7 +20,21 @@ from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
 from ..power.logs import TOTAL
 from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
 from ..power.runs import NOT_GOLDEN, TABLE, Plan
-from .document import Cell, Column, Document, Figure, Headline, Lines, Row, Section, Table, columns, lines, remarked
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Lines,
+    Row,
+    Section,
+    Table,
+    columns,
+    lines,
+    records,
+    remarked,
+)
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant
 
@@ -436,7 +450,7 @@ def _bounds(found: Lessons) -> Table:
                 number(100 * row["dominant_share"]),
             )
         )
-        for row in _records(found.kernels)
+        for row in records(found.kernels)
         if row["bound"] or row["dominant"]
     ]
     caption = (
@@ -463,7 +477,7 @@ def _throughput(found: Lessons) -> Table:
                 else "does not",
             )
         )
-        for row in _records(found.throughput)
+        for row in records(found.throughput)
     ]
     caption = "The line of steady power over achieved throughput of the kernels that compute"
     return Table([*heads, Column("throughput", "name")], rows, "Which power follows throughput", caption)
@@ -475,7 +489,7 @@ def _complements(found: Lessons) -> Table:
         Row(
             (row["kernel"], row["peak"], row["other"], row["other_peak"], number(100 * row["together"]), row["busiest"])
         )
-        for row in _records(found.complements)
+        for row in records(found.complements)
     ]
     caption = (
         f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} % of the most that a "
@@ -489,7 +503,7 @@ def _interleaved(found: Lessons) -> Table:
     heads = [_NAME, *_numbers("time", "power", "energy")]
     rows = [
         Row((row["kernel"], *(formatted(row[f"{name}_ratio"], "{:.3f}") for name in ("time", "power", "energy"))))
-        for row in _records(found.interleaved)
+        for row in records(found.interleaved)
     ]
     caption = "Times what it is in runs with no other kernel; no energy where the power is that of a mixture"
     return Table(heads, rows, "Interleaved with other kernels, against alone", caption)
@@ -541,10 +555,6 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
 def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:
     found = (one.components.get(name) for one in kernels)
     return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in found]
-
-
-def _records(table: Any) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def _numbers(*heads: str) -> list[Column]:

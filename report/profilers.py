@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..projection.fidelity import Basis, Fidelity, TraceFidelity
+from ..projection.fidelity import Basis, Fidelity
 from ..projection.passes import PassPlan
 from ..traces.cleaning.joining import Coverage
 from .cleaning import coverage_json, coverage_parts
@@ -29,7 +29,7 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import number, percent, shortened
+from .formats import NONE, formatted, number, percent, shortened
 from .projection import each
 from .training import left_out, title
 
@@ -146,24 +146,22 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "unprofiled_us": found.unprofiled_us,
-        "traces": [_trace_data(trace) for trace in found.traces],
+        "traces": [
+            {
+                **asdict(trace.times),
+                "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
+                "overhead": trace.overhead,
+                "kernel_ratio": trace.kernel_ratio,
+                "cpu_overhead": trace.cpu_overhead,
+                "agreement": None if trace.agreement is None else asdict(trace.agreement),
+            }
+            for trace in found.traces
+        ],
         "best": found.best,
         "basis": BASES[found.basis],
         "statement": str(found.verdict),
         "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
         "notes": [str(remark) for remark in found.notes],
-    }
-
-
-def _trace_data(trace: TraceFidelity) -> dict[str, Any]:
-    """Return what is said of one trace, the times side by side with the rest."""
-    return {
-        **asdict(trace.times),
-        "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
-        "overhead": trace.overhead,
-        "kernel_ratio": trace.kernel_ratio,
-        "cpu_overhead": trace.cpu_overhead,
-        "agreement": None if trace.agreement is None else asdict(trace.agreement),
     }
 
 
@@ -174,10 +172,21 @@ def trace_table(found: Fidelity) -> Table:
     of a step; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
     median of the matched kernels against those of the trace to believe.
     """
-    cells = [
-        Row((trace.times.label, *_cells(trace)), "strong" if place == found.believed else "")
-        for place, trace in enumerate(found.traces)
-    ]
+    cells = []
+    for place, trace in enumerate(found.traces):
+        times, agreement = trace.times, trace.agreement
+        spans = (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)
+        texts = (
+            times.label,
+            f"{times.kernels:,}",
+            *(f"{value / 1e3:,.3f}" for value in spans),
+            formatted(times.steps, "{}"),
+            formatted(trace.kernel_ratio, "{:.3f}"),
+            *(formatted(value, "{:+.1f} %") for value in (trace.overhead, trace.cpu_overhead)),
+            NONE if agreement is None else f"{100 * agreement.matched_share:.1f} %",
+            NONE if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",
+        )
+        cells.append(Row(texts, "strong" if place == found.believed else ""))
     return Table(columns("trace", numbers=HEADS), cells, "traces")
 
 
@@ -193,16 +202,3 @@ def kernel_table(found: Fidelity) -> Table:
     ]  # fmt: skip
     heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
     return Table(heads, rows(cells), "kernels")
-
-
-def _cells(trace: TraceFidelity) -> tuple[str, ...]:
-    times, agreement = trace.times, trace.agreement
-    return (
-        f"{times.kernels:,}",
-        *(f"{value / 1e3:,.3f}" for value in (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)),
-        "–" if times.steps is None else f"{times.steps}",
-        "–" if trace.kernel_ratio is None else f"{trace.kernel_ratio:.3f}",
-        *("–" if value is None else f"{value:+.1f} %" for value in (trace.overhead, trace.cpu_overhead)),
-        "–" if agreement is None else f"{100 * agreement.matched_share:.1f} %",
-        "–" if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",
-    )

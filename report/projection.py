@@ -42,6 +42,7 @@ from .document import (
     Table,
     columns,
     lines,
+    records,
     remarked,
     rows,
 )
@@ -586,11 +587,6 @@ def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
         "relative, – where it is not known; file and line: of the first of its kind."
     )
     return Listing(heads, texts, name, caption)
-
-
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table as JSON types."""
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def spread(sigma: float) -> str:

@@ -48,7 +48,7 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels
+from .figures import BASELINE, DASHES, NEUTRAL, OTHERS, SELECTED, panels
 from .formats import counted, figure, formatted, share
 from .reference import MISSING, gpus_json
 from .validation import conclusion, summary, validation_json
@@ -62,7 +62,6 @@ COLUMNS_OF_PANELS: Final = 3
 _HEADLINES: Final = 4  # answers in the first screen
 PANEL: Final = 250
 """Height of a row of panels, pixels."""
-DASHES: Final = ("solid", "dash", "dot", "dashdot")
 _BAND: Final = "rgba(28,131,198,0.18)"
 
 
