@@ -13,7 +13,7 @@ from ..errors import DataError, ParameterError
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
-from ..projection.trace_changes import TraceChanges, trace_changes
+from ..projection.comparison import TraceChanges, trace_changes
 from ..readers import Options, TraceFailure, read_traces
 from ..report.comparing import runs_document, traces_document
 from ..report.document import Document
@@ -71,7 +71,7 @@ class TraceComparison(Shown):
     Attributes
     ----------
     found : TraceChanges
-        What the difference is made of, part by part and call by call (`projection.trace_changes`).
+        What the difference is made of, part by part and call by call (`projection.comparison`).
     """
 
     files = FILES

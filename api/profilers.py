@@ -20,8 +20,8 @@ from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewe
 from ..evaluation.crossval import Progress
 from ..features.matrix import build_dataset
 from ..output import dumps, unguarded, whole_file, write_table
-from ..projection.fidelity import Fidelity, Profiled
-from ..projection.fidelity import fidelity as compare
+from ..projection.comparison import Fidelity, Profiled
+from ..projection.comparison import fidelity as compare
 from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPlan, Profiler, plan_passes, proof
 from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces
@@ -64,7 +64,7 @@ def fidelity(
     Raises
     ------
     DataError
-        A path holds no trace or several, or `projection.fidelity.fidelity` refuses them.
+        A path holds no trace or several, or `projection.comparison.fidelity` refuses them.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from ..hardware.networks import NODE_GPUS
 from ..output import check_output, dumps, whole_folder
 from ..projection.chakra_export import tasks_of, write_chakra
 from ..projection.chrome import write_chrome
-from ..projection.collective_laws import CommunicationLaw, NodeBandwidths
+from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
 from ..projection.job import Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
@@ -29,7 +29,6 @@ from ..projection.result import Result, critical_us, result_of
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
-from ..projection.worlds import World, world_of
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
@@ -278,7 +277,7 @@ def project_traces(
         GPUs of a node, where no file says it.
     ranks : int or str, optional
         Ranks of the job on the target, ``64``; or as measured too, ``"16:64"``, where the largest group of the trace
-        has not all of them. The collectives of groups of all ranks are re-sized (`projection.worlds`).
+        has not all of them. The collectives of groups of all ranks are re-sized (`projection.collective_laws`).
     grows : sequence of str
         Other groups that grow with the ranks: their names or numbers of ranks in the trace.
     keep_waiting : bool

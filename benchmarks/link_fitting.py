@@ -23,8 +23,7 @@ from scipy.optimize import linprog, nnls
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
 from ..hardware import GPU
-from ..projection.alpha_beta import BYTES_PER_US, Link, Protocol, cost_terms
-from ..projection.collective_laws import link_bandwidth_gbs
+from ..projection.collective_laws import BYTES_PER_US, Link, Protocol, cost_terms, link_bandwidth_gbs
 
 PER_OCTAVE = 4
 """Sizes that count in each octave."""

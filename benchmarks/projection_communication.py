@@ -18,8 +18,15 @@ import pandas as pd
 
 from ..errors import DataError
 from ..hardware import GPU, find
-from ..projection.alpha_beta import Link, measured_links
-from ..projection.collective_laws import ALPHA_BETA, BANDWIDTH, KEPT, CommunicationLaw, communication_factors
+from ..projection.collective_laws import (
+    ALPHA_BETA,
+    BANDWIDTH,
+    KEPT,
+    CommunicationLaw,
+    Link,
+    communication_factors,
+    measured_links,
+)
 from .link_fitting import Timings, fit_link, folds_of
 from .shared_data import run_on_data
 

@@ -25,8 +25,7 @@ from ..hardware import find
 from ..laws.applied import by_law
 from ..laws.base import Pair
 from ..operators.operators import group_labels
-from ..projection.kernel_laws import MODEL, Correction, compute_factors, corrections_of, learn_corrections
-from ..projection.kernel_work import of_pairs
+from ..projection.kernel_laws import MODEL, Correction, compute_factors, corrections_of, learn_corrections, of_pairs
 from ..readers import TraceFailure, read, read_traces
 from ..report.terminal import output
 from ..table.problems import pair as pair_rows

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..arrays import FloatArray, ObjectArray
+from ..arrays import FloatArray
 from ..errors import ParameterError, nearest
 from ..hardware import GPU
 from ..operators.operators import Work
@@ -108,18 +108,14 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     linked = np.isin(rows.direction, HOST_LINK) & (law not in (KEPT, BANDWIDTH))
     usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
     reasons = chosen([linked], [OVER_PCIE], asked.why)
+    pairs = zip(reasons, chosen([usable | fallback], [None], wide.why), strict=True)
+    why = (tuple(dict.fromkeys(filter(None, pair))) for pair in pairs)  # one that is twice there once
     factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
     return pd.DataFrame(
         {
             "factor": np.ones(len(rows)) if pair.host == pair.target else factor,
             "law": np.select([usable, fallback], [law, BANDWIDTH], KEPT).astype(object),
-            "why": _together(reasons, chosen([usable | fallback], [None], wide.why)),
+            "why": np.fromiter(why, dtype=object, count=len(rows)),
             "bound": np.select([usable, fallback], [asked.bound, wide.bound], "").astype(object),
         }
     )
-
-
-def _together(first: ObjectArray, second: ObjectArray) -> ObjectArray:
-    """Return the reasons of each row as a tuple, one that is twice there once."""
-    pairs = (tuple(dict.fromkeys(filter(None, pair))) for pair in zip(first, second, strict=True))
-    return np.fromiter(pairs, dtype=object, count=len(first))

@@ -2,7 +2,7 @@
 
 `DeviceLaw` is ``(work, GPU) -> value``; from host to target it multiplies by the ratio of its values on both. Any other
 `Law` says by itself what the host's time is multiplied by (`Law.scaled`). Rows of a trace or of measurements enter that
-as `Rows`, made by `projection.kernel_work`.
+as `Rows`, made by `projection.kernel_laws`.
 """
 
 from __future__ import annotations

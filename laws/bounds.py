@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,15 +66,11 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
     Rows with a roofline time below `floor_us` (microseconds) are launch-bound; ``unknown`` where the needed figure is
     not published.
     """
-    memory = _or_nan(lambda: memory_us(work, gpu), len(work))
+    try:
+        memory = memory_us(work, gpu)
+    except NotPublishedError:
+        memory = np.full(len(work), np.nan)
     compute = work.flops / (where_published(work, lambda part: peaks(part, gpu))[0] * 1e6)
     limit = np.maximum(memory, compute)
     cases = [np.isnan(limit), limit < floor_us, memory >= compute]
     return np.select(cases, ["unknown", "launch", "memory"], "compute").astype(object)
-
-
-def _or_nan(formula: Callable[[], FloatArray], rows: int) -> FloatArray:
-    try:
-        return formula()
-    except NotPublishedError:
-        return np.full(rows, np.nan)

@@ -25,7 +25,7 @@ from .. import __version__
 from ..output import check_output, whole_folder
 from ..table.problems import codes_of
 from ..traces.quality import queue_codes
-from .alpha_beta import (
+from .collective_laws import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -52,9 +52,9 @@ IDLE: Final = "idle"
 class Task:
     """One node: its time in µs, the places of the tasks that it waits for, and what it does.
 
-    ``collective`` is a name in `alpha_beta.COLLECTIVES`, with the message as there (the larger of input and output);
-    ``flops`` and ``moved_bytes`` are 0 where they are unknown. Point-to-point messages have no node type without their
-    peer: they are computation of their time.
+    ``collective`` is a name in `collective_laws.COLLECTIVES`, with the message as there (the larger of input and
+    output); ``flops`` and ``moved_bytes`` are 0 where they are unknown. Point-to-point messages have no node type
+    without their peer: they are computation of their time.
     """
 
     name: str
@@ -85,17 +85,13 @@ def write_chakra(folder: Path, ranks: Mapping[int, Sequence[Task]], about: Mappi
         The folder holds other files (those of other ranks too), or cannot be written.
     """
     check_output(folder, [chakra_name(rank) for rank in ranks])
+    attributes = {"made_by": f"flopcast {__version__}", **about}
+    header = b"".join(_field(2, _attribute(name, _STRING, text)) for name, text in attributes.items())
     with whole_folder(folder) as unfinished:
         for rank, tasks in ranks.items():
             with (unfinished / chakra_name(rank)).open("wb") as file:
-                file.writelines(_messages(tasks, {"made_by": f"flopcast {__version__}", **about}))
-
-
-def _messages(tasks: Sequence[Task], about: Mapping[str, str]) -> Iterator[bytes]:
-    header = (_field(2, _attribute(name, _STRING, text)) for name, text in about.items())
-    yield _delimited(_text(1, "0.0.4") + b"".join(header))
-    for number, task in enumerate(tasks):
-        yield _delimited(_node(number, task))
+                file.write(_delimited(_text(1, "0.0.4") + header))
+                file.writelines(_delimited(_node(number, task)) for number, task in enumerate(tasks))
 
 
 def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Task]]:
@@ -170,7 +166,8 @@ def _node(number: int, task: Task) -> bytes:
             _attribute("tensor_size", _UINT64, round(task.moved_bytes)),
         ]
     numbers = {1: number, 3: _COMMUNICATES if task.collective else _COMPUTES, 6: start, 7: max(end - start, 0)}
-    parts = [_number(field, value) for field, value in numbers.items()]
+    # 0 is what an absent number means
+    parts = [_varint(field << 3) + _varint(value) if value else b"" for field, value in numbers.items()]
     packed = b"".join(_varint(one) for one in task.after)
     parts[1:1] = [_text(2, task.name)]
     parts[3:3] = [_field(5, packed)] if packed else []
@@ -179,11 +176,6 @@ def _node(number: int, task: Task) -> bytes:
 
 def _attribute(name: str, kind: int, value: str | int) -> bytes:
     return _text(1, name) + (_text(kind, value) if isinstance(value, str) else _varint(kind << 3) + _varint(value))
-
-
-def _number(field: int, value: int) -> bytes:
-    """Return a field with a number; none for 0, which is what an absent one means."""
-    return _varint(field << 3) + _varint(value) if value else b""
 
 
 def _text(field: int, value: str) -> bytes:

@@ -333,18 +333,11 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     overlapping = (queue[1:] == queue[:-1]) & (start[1:] < running[:-1])
     for number in np.unique(queue[1:][overlapping]):
         rows = order[queue == number]
-        found[rows] = _spread(starts[rows], ends[rows])
+        free = [(int(starts[rows[0]]), 0)]  # when each row is free, the one that was free first at the top
+        for event, begin, end in zip(rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
+            found[event] = heapq.heappop(free)[1] if free[0][0] <= begin else len(free)
+            heapq.heappush(free, (end, int(found[event])))
     return found
-
-
-def _spread(starts: IntArray, ends: IntArray) -> list[int]:
-    """Return rows for the events of one queue, in the order of their start, reusing the row that was free first."""
-    rows, free = [], [(int(starts[0]), 0)]
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        row = heapq.heappop(free)[1] if free[0][0] <= start else len(free)
-        heapq.heappush(free, (end, row))
-        rows.append(row)
-    return rows
 
 
 def _numbered(keys: pd.DataFrame, used: int) -> tuple[IntArray, pd.DataFrame]:

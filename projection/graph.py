@@ -19,12 +19,18 @@ gives the measured times exactly, and a replay with others moves what would move
 - Activities of one queue that overlap (a replayed graph, a slot freed early) keep the share of the first that had
   passed when the second began.
 
+Of the CPU only calls that launched an activity or waited for one matter to the GPU. The time between two of them is the
+CPU's work: it follows the CPU's speed, whatever the GPU does. So all calls between two waits keep their distances, and
+form one *run*, which begins a fixed time into the trace or when a wait is over. A pause of a thread in which another
+thread made calls is a wait for that thread (the backward pass of PyTorch): its calls go on in the run of the other.
+
 All times are float64 nanoseconds from the first activity on (exact up to 104 days).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import re
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,7 +41,6 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..table.problems import codes_of
 from ..traces.dispatches import MEMCPY
 from ..traces.quality import queue_codes
-from .host_calls import Calls, Runs, relevant, runs_of, waits_of
 from .split import COMMUNICATION, categories
 
 FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
@@ -55,139 +60,48 @@ _MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
 """No device takes longer by itself: longer ones have another reason, however usual they are in a trace."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Measured times of activities in the order of their start; arrays of shape (n,)."""
-
-    start: FloatArray  # ns
-    duration: FloatArray
-    queue: IntArray  # number of its queue
-    device: IntArray  # number of its device
-    collective: BoolArray
-    call: IntArray  # the call that launched it, -1 for none
-
-    def before(self) -> IntArray:
-        """Return the activity before each on its queue, -1 for the first; shape (n,)."""
-        order = np.argsort(self.queue, kind="stable")
-        same = np.r_[False, self.queue[order][1:] == self.queue[order][:-1]]
-        found = np.full(len(order), -1, dtype=np.int64)
-        found[order[same]] = order[:-1][same[1:]]
-        return found
+_SYNC = r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free"
+_COPY = r"Mem(?:cpy|set)"
+_SKEW_NS = 10_000
+"""How much later than the call's return a copy it waited for may seem to end: the error between the two clocks."""
+_CALL_NS = 5_000
+"""What a waiting call costs the CPU where there is nothing left to wait for."""
 
 
 @dataclass(frozen=True)
-class Bindings:
-    """What activities wait for and for how long; the attributes are those of `graph.Graph` under the same names."""
+class Calls:
+    """Calls that launched an activity or waited for one, in the order of their start; arrays of shape (n_calls,)."""
 
-    before: IntArray
-    passed: FloatArray
-    gap_ns: FloatArray
-    pace_ns: FloatArray
-    latency_ns: FloatArray
-    other: IntArray
-    delay_ns: FloatArray
-    cause: NDArray[np.str_]
-    usual_gap_ns: float
-    usual_latency_ns: float
+    names: list[str]
+    start_ns: FloatArray  # measured, from the graph's origin on
+    duration_ns: FloatArray
+    process: IntArray
+    thread: IntArray
+    correlation: IntArray  # -1 where there is none
+    run: IntArray  # of each call
+    offset_ns: FloatArray  # CPU time from the beginning of the run to the call
 
-
-def bind(measured: Measured, calls: Calls, runs: Runs) -> Bindings:
-    """Return what held every activity back, by the rules that `graph` states."""
-    start, duration, call = measured.start, measured.duration, measured.call
-    before = measured.before()
-    has_before, has_call = before >= 0, call >= 0
-    length = np.where(has_before, duration[before], 0.0)
-    since = np.where(has_before, start - start[before], np.inf)
-    passed = np.where(since < length, since / np.maximum(length, 1.0), 1.0)
-    gap = np.where(has_before, since - passed * length, 0.0)
-    waits = _waiting(calls, runs)[call] & has_call
-    called = np.r_[calls.start_ns, 0.0][call]
-    pace = np.where(has_call & ~waits, np.r_[calls.duration_ns, 0.0][call], 0.0)
-    latency = np.where(has_call, start - called - pace, 0.0)
-    idle = has_call & has_before & ~waits & (gap > start - called)  # the queue was idle when the call began
-    usual_latency = min(_median(latency[idle], _LATENCY_NS), _MOST_LATENCY_NS)
-    busy = has_before & (passed >= 1) & (~has_call | (latency - gap > 2 * abs(usual_latency)))
-    usual_gap = min(_median(gap[busy], _GAP_NS), _MOST_GAP_NS)
-    held = has_before & (~has_call | (gap - usual_gap <= latency - usual_latency))
-    cause = np.where(held, QUEUE, np.where(has_call, LAUNCH, FIRST)).astype("U10")
-    excess = np.where(held, gap - usual_gap, np.where(has_call, latency - usual_latency, 0.0))
-    staged = has_call & ~held & waits  # the CPU itself prepares what a waiting call copies
-    other = _ended_before(measured, np.flatnonzero(excess > np.where(staged, _STRANGE_NS, _LATE_NS)), _JUST_NS)
-    seen = other >= 0
-    cause[(excess > _STRANGE_NS) & ~staged] = OTHER
-    cause[seen] = DEPENDENCY
-    first = _ended_before(measured, np.flatnonzero(~has_before & ~has_call), np.inf)
-    filled = _filled_before(measured, calls, measured.collective & ~seen)
-    other = np.where(seen, other, np.where(first >= 0, first, filled))
-    since_other = np.where(other >= 0, start - (start + duration)[other], 0.0)
-    delay = np.where(seen | (first >= 0), since_other, np.minimum(since_other, _GAP_NS))
-    return Bindings(
-        before=before,
-        passed=passed,
-        gap_ns=np.where(has_before & (seen | ~held), np.minimum(gap, usual_gap), gap),
-        pace_ns=pace,
-        latency_ns=np.where(has_call & (seen | held), np.minimum(latency, usual_latency), latency),
-        other=other,
-        delay_ns=delay,
-        cause=cause,
-        usual_gap_ns=usual_gap,
-        usual_latency_ns=usual_latency,
-    )
+    def __len__(self) -> int:
+        return len(self.start_ns)
 
 
-def _median(values: FloatArray, default: float) -> float:
-    return float(np.median(values)) if len(values) else default
+@dataclass(frozen=True)
+class Runs:
+    """Stretches of CPU work; those that begin with the end of a wait have the call that waited. Shape (n_runs,).
 
-
-def _waiting(calls: Calls, runs: Runs) -> BoolArray:
-    """Return which calls wait for an activity; one place more for no call."""
-    waits = np.zeros(len(calls) + 1, dtype=bool)
-    waits[runs.wait[runs.wait >= 0]] = True
-    return waits
-
-
-def _ended_before(times: Measured, rows: IntArray, within_ns: float) -> IntArray:
-    """Return for each of the rows the activity of another queue of its device that had ended last, not too long before.
-
-    One that began at the same moment is none: which came first cannot be told.
+    `known_ns` is when a replay can know the beginning: not before what it waited for has ended, and not before the run
+    in which the call was made is known. Clocks that disagree may put that after the beginning.
     """
-    found = np.full(len(times.start), -1, dtype=np.int64)
-    if not len(rows) or len(np.unique(times.queue)) < 2:
-        return found
-    for number in np.unique(times.device[rows]).tolist():
-        members = np.flatnonzero(times.device == number)
-        ends = (times.start + times.duration)[members]
-        order = np.argsort(ends, kind="stable")
-        members, ends = members[order], ends[order]
-        for row in rows[times.device[rows] == number].tolist():
-            begin = times.start[row]
-            place = int(np.searchsorted(ends, begin, side="right")) - 1
-            while place >= 0 and ends[place] >= begin - within_ns:
-                candidate = members[place]
-                if times.queue[candidate] != times.queue[row] and times.start[candidate] < begin:
-                    found[row] = candidate
-                    break
-                place -= 1
-    return found
 
+    begin_ns: FloatArray  # measured
+    wait: IntArray  # call whose end is the beginning, -1 where the beginning is fixed
+    awaited: IntArray  # activity the call waited for, -1 for none
+    base_ns: FloatArray  # what the call takes of the CPU's time at least
+    lag_ns: FloatArray  # from the end of the activity to the return of the call
+    known_ns: FloatArray
 
-def _filled_before(times: Measured, calls: Calls, collective: BoolArray) -> IntArray:
-    """Return for each collective the last activity that its process had launched before it on another queue.
-
-    Only one that is over when the collective starts: another order of events contradicts the trace.
-    """
-    found = np.full(len(times.start), -1, dtype=np.int64)
-    asked = collective & (times.call >= 0)
-    for number in np.unique(times.device[asked]).tolist():
-        launched = np.flatnonzero((times.call >= 0) & (times.device == number))
-        launched = launched[np.argsort(calls.start_ns[times.call[launched]], kind="stable")]
-        queue = times.queue[launched]
-        changes = np.r_[False, queue[1:] != queue[:-1]]  # the one before is of another queue
-        place = np.maximum.accumulate(np.where(changes, np.arange(len(launched)) - 1, -1))
-        found[launched] = np.where(place >= 0, launched[place], -1)
-    end = times.start + times.duration
-    fits = asked & (found >= 0) & (end[found] <= times.start) & (times.start[found] < times.start)
-    return np.where(fits, found, -1)
+    def __len__(self) -> int:
+        return len(self.begin_ns)
 
 
 @dataclass(frozen=True)
@@ -251,36 +165,116 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     origin = int(table["start_ns"].iloc[0])
     start = (table["start_ns"].to_numpy() - origin).astype(float)
     duration = np.maximum(table["duration_ns"].to_numpy(), 0).astype(float)
+    end, queue = start + duration, queue_codes(table)
+    device = codes_of(table[name] for name in ("device", "process", "gpu"))
+
     correlation = table["correlation"].fillna(-1).to_numpy(dtype=np.int64)
-    chosen = relevant(calls, correlation)
+    of_calls = calls["correlation"].fillna(-1).to_numpy(dtype=np.int64)
+    launched = np.isin(of_calls, correlation) & (of_calls >= 0)
+    chosen = calls[launched | _named(calls, _SYNC) | _named(calls, _COPY)].reset_index(drop=True)
     of_calls = chosen["correlation"].fillna(-2).to_numpy(dtype=np.int64)
     call = np.where(table["linked"].to_numpy(dtype=bool), _places(of_calls, correlation, "first"), -1)
-    own = _places(correlation, of_calls, "last")
     kind, name = (table[column].astype(object).to_numpy() for column in ("kind", "name"))
-    staged = (kind == MEMCPY) & (name != "DtoD")
-    waits = waits_of(chosen, origin, start, start + duration, own, call, staged)
-    cpu, runs = runs_of(chosen, origin, waits, start, start + duration)
-    call = _plausible(call, cpu, runs, start)
-    measured = Measured(
-        start=start,
-        duration=duration,
-        queue=queue_codes(table),
-        device=codes_of(table[name] for name in ("device", "process", "gpu")),
-        collective=(categories(table) == COMMUNICATION).to_numpy(dtype=bool),
-        call=call,
-    )
-    bound = bind(measured, cpu, runs)
+    copied = (kind == MEMCPY) & (name != "DtoD")
+    waits, waited = _waits_of(chosen, origin, start, end, _places(correlation, of_calls, "last"), call, copied)
+    cpu, runs = _runs_of(chosen, origin, waits, waited, start, end)
+    if len(cpu):  # none where clocks disagree so far that the call seems to come later
+        call = np.where((call >= 0) & (np.maximum(cpu.start_ns, runs.known_ns[cpu.run])[call] <= start), call, -1)
+
+    by_queue = np.argsort(queue, kind="stable")
+    same = np.r_[False, queue[by_queue][1:] == queue[by_queue][:-1]]
+    before = np.full(len(table), -1, dtype=np.int64)
+    before[by_queue[same]] = by_queue[:-1][same[1:]]
+    has_before, has_call = before >= 0, call >= 0
+    length = np.where(has_before, duration[before], 0.0)
+    since = np.where(has_before, start - start[before], np.inf)
+    passed = np.where(since < length, since / np.maximum(length, 1.0), 1.0)
+    gap = np.where(has_before, since - passed * length, 0.0)
+    call_waits = np.zeros(len(cpu) + 1, dtype=bool)  # one place more for no call
+    call_waits[runs.wait[runs.wait >= 0]] = True
+    in_wait = call_waits[call] & has_call
+    called = np.r_[cpu.start_ns, 0.0][call]
+    pace = np.where(has_call & ~in_wait, np.r_[cpu.duration_ns, 0.0][call], 0.0)
+    latency = np.where(has_call, start - called - pace, 0.0)
+    idle = has_call & has_before & ~in_wait & (gap > start - called)  # the queue was idle when the call began
+    usual_latency = min(_median(latency[idle], _LATENCY_NS), _MOST_LATENCY_NS)
+    busy = has_before & (passed >= 1) & (~has_call | (latency - gap > 2 * abs(usual_latency)))
+    usual_gap = min(_median(gap[busy], _GAP_NS), _MOST_GAP_NS)
+
+    held = has_before & (~has_call | (gap - usual_gap <= latency - usual_latency))
+    cause = np.where(held, QUEUE, np.where(has_call, LAUNCH, FIRST)).astype("U10")
+    excess = np.where(held, gap - usual_gap, np.where(has_call, latency - usual_latency, 0.0))
+    staged = has_call & ~held & in_wait  # the CPU itself prepares what a waiting call copies
+    late = np.flatnonzero(excess > np.where(staged, _STRANGE_NS, _LATE_NS))
+    other = _ended_before(start, end, queue, device, late, _JUST_NS)
+    seen = other >= 0
+    cause[(excess > _STRANGE_NS) & ~staged] = OTHER
+    cause[seen] = DEPENDENCY
+    first = _ended_before(start, end, queue, device, np.flatnonzero(~has_before & ~has_call), np.inf)
+    # a collective waits for the last activity that its process had launched before it on another queue, if that one is
+    # over when it starts: another order of events contradicts the trace
+    asked = (categories(table) == COMMUNICATION).to_numpy(dtype=bool) & ~seen & has_call
+    filled = np.full(len(table), -1, dtype=np.int64)
+    for number in np.unique(device[asked]).tolist():
+        launches = np.flatnonzero(has_call & (device == number))
+        launches = launches[np.argsort(cpu.start_ns[call[launches]], kind="stable")]
+        changes = np.r_[False, queue[launches][1:] != queue[launches][:-1]]  # the one before is of another queue
+        place = np.maximum.accumulate(np.where(changes, np.arange(len(launches)) - 1, -1))
+        filled[launches] = np.where(place >= 0, launches[place], -1)
+    filled[~(asked & (filled >= 0) & (end[filled] <= start) & (start[filled] < start))] = -1
+    other = np.where(seen, other, np.where(first >= 0, first, filled))
+    since_other = np.where(other >= 0, start - end[other], 0.0)
     return Graph(
         rows=order,
         origin_ns=origin,
         start_ns=start,
         duration_ns=duration,
-        queue=measured.queue,
+        queue=queue,
+        before=before,
+        passed=passed,
+        gap_ns=np.where(has_before & (seen | ~held), np.minimum(gap, usual_gap), gap),
         call=call,
+        pace_ns=pace,
+        latency_ns=np.where(has_call & (seen | held), np.minimum(latency, usual_latency), latency),
+        other=other,
+        delay_ns=np.where(seen | (first >= 0), since_other, np.minimum(since_other, _GAP_NS)),
+        cause=cause,
         calls=cpu,
         runs=runs,
-        **{item.name: getattr(bound, item.name) for item in fields(Bindings)},
+        usual_gap_ns=usual_gap,
+        usual_latency_ns=usual_latency,
     )
+
+
+def _median(values: FloatArray, default: float) -> float:
+    return float(np.median(values)) if len(values) else default
+
+
+def _ended_before(
+    start: FloatArray, end: FloatArray, queue: IntArray, device: IntArray, rows: IntArray, within_ns: float
+) -> IntArray:
+    """Return for each of the rows the activity of another queue of its device that had ended last, not too long before.
+
+    One that began at the same moment is none: which came first cannot be told.
+    """
+    found = np.full(len(start), -1, dtype=np.int64)
+    if not len(rows) or len(np.unique(queue)) < 2:
+        return found
+    for number in np.unique(device[rows]).tolist():
+        members = np.flatnonzero(device == number)
+        ends = end[members]
+        order = np.argsort(ends, kind="stable")
+        members, ends = members[order], ends[order]
+        for row in rows[device[rows] == number].tolist():
+            begin = start[row]
+            place = int(np.searchsorted(ends, begin, side="right")) - 1
+            while place >= 0 and ends[place] >= begin - within_ns:
+                candidate = members[place]
+                if queue[candidate] != queue[row] and start[candidate] < begin:
+                    found[row] = candidate
+                    break
+                place -= 1
+    return found
 
 
 def _places(numbers: IntArray, wanted: IntArray, keep: Literal["first", "last"]) -> IntArray:
@@ -290,12 +284,151 @@ def _places(numbers: IntArray, wanted: IntArray, keep: Literal["first", "last"])
     return place.reindex(wanted).fillna(-1).to_numpy(dtype=np.int64)
 
 
-def _plausible(call: IntArray, calls: Calls, runs: Runs, start: FloatArray) -> IntArray:
-    """Return the call of each activity; none where clocks disagree so far that the call seems to come later."""
-    if not len(calls):
-        return call
-    known = np.maximum(calls.start_ns, runs.known_ns[calls.run])
-    return np.where((call >= 0) & (known[call] <= start), call, -1)
+def _waits_of(
+    calls: pd.DataFrame, origin_ns: int, start_ns: FloatArray, end_ns: FloatArray, own: IntArray, launch: IntArray,
+    staged: BoolArray,
+) -> tuple[IntArray, BoolArray]:  # fmt: skip
+    """Return which activity each call waits for, -1 for none, and whether it was seen to wait; shape (n_calls,).
+
+    - A copy that had begun before its call returned, and ended by then, was waited for. Of asynchronous calls only
+      copies between CPU and GPU count: memory that is not pinned makes them wait. Others end in time by chance.
+    - A synchronisation waited for the last activity that ended while it lasted, among those launched before it by its
+      process, or before the trace: the file does not say for which stream or event it was.
+    - One of a device or stream that found all done was not seen to wait. It still waits for what was launched last
+      before it, by its process or its thread: on a slower GPU that takes longer.
+
+    Parameters
+    ----------
+    calls : DataFrame of n_calls rows
+        Those that launched an activity or may wait for one, in the order of their start.
+    origin_ns : int
+        Zero of the activities' times.
+    start_ns, end_ns : ndarray of float64 of shape (n_activities,)
+    own : ndarray of int64 of shape (n_calls,)
+        The last activity that the call itself launched, -1 for none.
+    launch : ndarray of int64 of shape (n_activities,)
+        The call that launched each activity, -1 for none.
+    staged : ndarray of bool of shape (n_activities,)
+        Copies between CPU and GPU.
+    """
+    begin = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
+    finish = begin + calls["duration_ns"].to_numpy()
+    sync, copy, event, device = (_named(calls, pattern) for pattern in (_SYNC, _COPY, r"Event|Free", r"Device"))
+    activity = np.full(len(calls), -1, dtype=np.int64)
+    last = np.r_[end_ns, np.inf][own]
+    copied = copy & (own >= 0) & (np.r_[start_ns, np.inf][own] <= finish) & (last <= finish + _SKEW_NS) & (last > begin)
+    copied &= ~_named(calls, r"Async") | np.r_[staged, False][own]
+    activity[copied] = own[copied]
+    process = calls["process"].fillna(-1).to_numpy(dtype=np.int64)
+    thread = calls["thread"].fillna(-1).to_numpy(dtype=np.int64)
+    of_process = np.r_[process, -1][launch]
+    waited = copied.copy()
+    order = np.argsort(end_ns, kind="stable")
+    before = {True: _launched_before(own, process), False: _launched_before(own, thread)}
+    ends = end_ns[order]
+    for call in np.flatnonzero(sync & ~copied).tolist():
+        place = int(np.searchsorted(ends, finish[call], side="right")) - 1
+        while place >= 0 and ends[place] > begin[call]:
+            ended = order[place]
+            if launch[ended] < call and (launch[ended] < 0 or of_process[ended] == process[call]):
+                activity[call], waited[call] = ended, True
+                break
+            place -= 1
+        last_launched = int(before[bool(device[call])][call])
+        if not waited[call] and not event[call] and last_launched >= 0 and end_ns[last_launched] <= finish[call]:
+            activity[call] = last_launched
+    return activity, waited
+
+
+def _launched_before(own: IntArray, group: IntArray) -> IntArray:
+    """Return the activity that a call of the same group launched last before each call, -1 for none."""
+    launched = pd.Series(np.where(own >= 0, own, np.nan))
+    before = launched.groupby(group).ffill().groupby(group).shift()
+    return np.asarray(before.fillna(-1), dtype=np.int64)
+
+
+def _runs_of(
+    calls: pd.DataFrame, origin_ns: int, waits: IntArray, waited: BoolArray, start_ns: FloatArray, end_ns: FloatArray
+) -> tuple[Calls, Runs]:
+    """Return the calls with the run of each, and the runs.
+
+    ``calls``, ``waits`` and ``waited`` are as for `_waits_of` and as it returns them; ``start_ns`` and ``end_ns`` those
+    of the activities, of shape (n_activities,), with zero at ``origin_ns``.
+    """
+    start = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
+    duration = np.maximum(calls["duration_ns"].to_numpy().astype(float), 0.0)
+    process = calls["process"].fillna(-1).to_numpy(dtype=np.int64)
+    thread = calls["thread"].fillna(-1).to_numpy(dtype=np.int64)
+    run, begin, wait = _assign(start, start + duration, process, thread, waits >= 0)
+    activity = np.r_[waits, -1][wait]
+    lag = np.where(activity >= 0, begin - np.r_[end_ns, 0.0][activity], 0.0)
+    seen = np.r_[waited, False][wait]
+    usual = float(np.median(lag[seen])) if seen.any() else _CALL_NS
+    own = np.r_[duration, 0.0][wait]
+    ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
+    known = np.where(wait >= 0, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin)
+    for number in np.flatnonzero(wait >= 0).tolist():
+        known[number] = max(known[number], known[run[wait[number]]])
+    runs = Runs(
+        begin_ns=begin,
+        wait=wait,
+        awaited=activity,
+        base_ns=np.where(seen, np.minimum(own, _CALL_NS), own),
+        lag_ns=np.where(seen, lag, np.minimum(lag, usual)),
+        known_ns=known,
+    )
+    return Calls(
+        names=calls["name"].astype(str).tolist(),
+        start_ns=start,
+        duration_ns=duration,
+        process=process,
+        thread=thread,
+        correlation=calls["correlation"].fillna(-1).to_numpy(dtype=np.int64),
+        run=run,
+        offset_ns=start - begin[run] if len(run) else start,
+    ), runs
+
+
+def _assign(
+    start: FloatArray, end: FloatArray, process: IntArray, thread: IntArray, waits_for: BoolArray
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """Return the run of every call, and of every run its measured beginning and the call whose end that is (or -1)."""
+    starts, ends, waits = start.tolist(), end.tolist(), waits_for.tolist()
+    run = np.empty(len(starts), dtype=np.int64)
+    begin: list[float] = []
+    by: list[int] = []
+    state: dict[tuple[int, int], tuple[int, float, int]] = {}  # thread -> run after its last call, that end, run before
+    latest: dict[int, tuple[tuple[int, int], float]] = {}  # process -> thread of its last call, start of that
+    for number, key in enumerate(zip(process.tolist(), thread.tolist(), strict=True)):
+        now = starts[number]
+        last, called = latest.get(key[0], (key, now))
+        paused = key not in state or called >= state[key][1]  # for the thread that called last
+        candidates = []
+        for one in dict.fromkeys((key, last if paused else key)):
+            if one in state:
+                after, free, before = state[one]
+                candidates.append(after if free <= now else before)
+        if candidates:
+            current = max(candidates, key=begin.__getitem__)
+        else:
+            current = len(begin)
+            begin.append(now)
+            by.append(-1)
+        run[number] = current
+        following = current
+        if waits[number]:
+            following = len(begin)
+            begin.append(ends[number])
+            by.append(number)
+        state[key] = (following, ends[number], current)
+        latest[key[0]] = (key, now)
+    return run, np.array(begin, dtype=float), np.array(by, dtype=np.int64)
+
+
+def _named(calls: pd.DataFrame, pattern: str) -> BoolArray:
+    names = calls["name"].astype("category").cat
+    found = np.array([re.search(pattern, str(name)) is not None for name in names.categories], dtype=bool)
+    return found[names.codes.to_numpy()] if len(found) else np.zeros(len(calls), dtype=bool)
 
 
 DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = "dispatch", "launch-bound", "synchronisation", "unexplained"

@@ -2,10 +2,19 @@
 
 A collective starts when the last of its ranks arrives; until then its kernels wait on all others. So its time on a rank
 is what it waits, which follows from when the others arrive, and the transfer from there to its own end, which alone is
-projected (`worlds`, `collective_laws`). A faster network shortens transfers, a faster straggler what the others wait.
+projected (`collective_laws`). A faster network shortens transfers, a faster straggler what the others wait.
 
-`project_job` matches the collectives (`ranks`), projects every rank's trace (`whole_trace`) and plays them
-together (`replay_together`): with the measured times that gives the measurement.
+`project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and plays them together
+(`replay_together`): with the measured times that gives the measurement.
+
+A collective is known by its group of ranks (by the group's size, where the trace has neither name nor members) and its
+number in that group: the one that the producer counted (`group_number`) where every trace has it, else its place in the
+order of the trace. Where traces of a group have not as many, those they begin with are matched. Kernels of a collective
+end together, whenever they began: the median distance of the ends of common collectives is that of the clocks.
+
+The volume that is sent is what the collective needs, whatever algorithm moves it: with n ranks a rank sends each of its
+n - 1 peers the same part of what the direct algorithm sends (`collective_laws.cost_terms`). A ring moves as much in
+all, through neighbours. Who meets whom in messages between two ranks is not recorded: they have no pair.
 """
 
 from __future__ import annotations
@@ -19,15 +28,194 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray, IntArray
-from ..errors import DataError
+from ..errors import DataError, few
 from ..hardware import GPU
 from ..traces.summary import Annotated
+from .collective_laws import ALL_TO_ALL, DIRECT, ONE_NODE, SEND_RECV, collectives_of, cost_terms, model_us, stride_of
 from .graph import Graph
-from .ranks import Matched, communication_table, match, pair_volumes
+from .phases import repeats_of
 from .replay import Player, Times, own_time
-from .split import COMMUNICATION, COPY
+from .split import COMMUNICATION, COPY, categories
 from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_trace
-from .worlds import ONE_NODE, model_us, stride_of
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The collectives that several ranks' traces share.
+
+    Attributes
+    ----------
+    members : DataFrame
+        One row per rank and collective, in the order of `meeting`: `meeting` (number of the collective), `rank` (place
+        of the trace), `row` (place in its table), `group`, `collective`, `ranks` and `size_bytes` (NaN where unknown),
+        `start_ns` and `end_ns`, on the clock of the first trace from its first activity on.
+    offset_ns : ndarray of shape (n_ranks,)
+        What to add to the times of each trace, from its first activity on, to have them on the clock of the first.
+    clock_error_ns : float
+        Median distance of the ends of one collective, so aligned; the largest of the ranks.
+    unmatched : int
+        Collectives that only some traces of their group have, and messages between two ranks.
+    """
+
+    members: pd.DataFrame
+    offset_ns: FloatArray
+    clock_error_ns: float
+    unmatched: int
+
+
+def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
+    """Match the collectives of the dispatch tables of several ranks.
+
+    Raises
+    ------
+    DataError
+        The traces have no collective in common, or differ in the name or size of one.
+    """
+    every = pd.concat([_collectives(table).assign(rank=place) for place, table in enumerate(tables)])
+    between_two = int(every["collective"].eq(SEND_RECV).sum())
+    every = every[~every["collective"].isin(["", SEND_RECV])].reset_index(drop=True)
+    numbered = every["number"].notna().all() and not every.duplicated(["rank", "group", "number"]).any()
+    every["place"] = every["number"] if numbered else every.groupby(["rank", "group"]).cumcount().astype(float)
+    meeting = every.groupby(["group", "place"], sort=False)
+    together = every[meeting["rank"].transform("size") > 1]
+    unmatched = len(every) - len(together) + between_two
+    if together.empty:
+        raise DataError(f"no collective in common: {few(labels)} must be ranks of one job, recorded in the same steps")
+    traces = meeting["rank"].transform("size").reindex(together.index)
+    if (many := traces > together["ranks"]).any():  # two groups that the traces do not tell apart
+        row = together[many].iloc[0]
+        raise DataError(
+            f"{traces[many].iloc[0]} traces have a collective of {row['ranks']:g} ranks, and do not say of which: "
+            "give the traces of one group"
+        )
+    sizes = together["size_bytes"].where(together["collective"] != ALL_TO_ALL)  # all else has one size on every rank
+    first = together.assign(size_bytes=sizes).groupby(["group", "place"], sort=False)
+    other = together["collective"].ne(first["collective"].transform("first"))
+    other |= sizes.notna() & sizes.ne(first["size_bytes"].transform("first"))
+    if other.any():
+        row = together[other].iloc[0]
+        same = together["group"].eq(row["group"]) & together["place"].eq(row["place"])
+        differ = " and ".join(
+            f"{each['collective']} of {each['size_bytes']:,.0f} bytes in {labels[int(each['rank'])]}"
+            for each in (together[same].iloc[0], row)
+        )
+        group = f" of group {row['group']}" if row["group"] else ""
+        raise DataError(f"collective {row['place']:.0f}{group} is {differ}: give the same steps of ranks of one job")
+    members = together.assign(meeting=together.groupby(["group", "place"], sort=False).ngroup())
+    offset = _offsets(members, labels)
+    for name in ("start_ns", "end_ns"):
+        members[name] = members[name] + offset[members["rank"].to_numpy()]
+    ends = members.groupby("meeting")["end_ns"]
+    error = (members["end_ns"] - ends.transform("median")).abs().groupby(members["rank"]).median().max()
+    order = ["meeting", "rank", "row", "group", "collective", "ranks", "size_bytes", "start_ns", "end_ns"]
+    members = members[order].sort_values(["meeting", "rank"], ignore_index=True)
+    return Matched(members, offset, float(error), unmatched)
+
+
+def _collectives(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what one trace communicates in the order of their start, times from its first activity on."""
+    first = int(table["start_ns"].min()) if len(table) else 0
+    rows = np.flatnonzero((categories(table) == COMMUNICATION).to_numpy())
+    part = table.iloc[rows]
+    group = (part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)).str.strip()
+    of_size = "of " + part["group_size"].astype("string").fillna("unknown size")
+    found = pd.DataFrame(
+        {
+            "row": rows,
+            "group": group.where(group != "", of_size).to_numpy(dtype=object),
+            "number": part["group_number"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
+            "collective": collectives_of(part).to_numpy(dtype=object),
+            "ranks": part["group_size"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
+            "size_bytes": part["collective_bytes"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
+            "start_ns": (part["start_ns"] - first).to_numpy(dtype=float),
+            "end_ns": (part["start_ns"] - first + part["duration_ns"].clip(lower=0)).to_numpy(dtype=float),
+        }
+    )
+    return found.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
+    """Return the offset of each trace's clock, from the ends of what it shares with traces that have one already."""
+    ends = members.pivot_table(index="meeting", columns="rank", values="end_ns").reindex(columns=range(len(labels)))
+    known = ends.to_numpy()
+    offset = np.full(len(labels), np.nan)
+    offset[0] = 0.0
+    while np.isnan(offset).any():
+        there = ~np.isnan(offset)
+        common = (~np.isnan(known[:, there])).any(axis=1)
+        shared = np.where(there, -1, (~np.isnan(known[common])).sum(axis=0))
+        new = int(np.argmax(shared))
+        if shared[new] < 1:
+            others = few(label for label, known_too in zip(labels, there.tolist(), strict=True) if known_too)
+            raise DataError(f"shares no collective with {others}", source=labels[new])
+        rows = common & ~np.isnan(known[:, new])
+        aligned = np.nanmedian(known[rows][:, there] + offset[there], axis=1)
+        offset[new] = float(np.median(aligned - known[rows, new]))
+    return offset
+
+
+KIND = ("collective", "group", "ranks", "message_bytes")
+"""Columns that make one kind of message: `group` is the group's name, "" where the trace has none."""
+
+
+def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
+    """Return what is sent by each kind of collective, the longest time first.
+
+    ``activities`` are rows of a projection (`Projection.activities`), communication only. The columns are `KIND`;
+    `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or collective are not known; `measured_us`,
+    `projected_us`.
+    """
+    numbers = {
+        name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        for name, column in (("ranks", "group_size"), ("message_bytes", "collective_bytes"))
+    }
+    rows = pd.DataFrame(
+        {
+            "collective": collectives_of(activities).to_numpy(dtype=object),
+            "group": activities["group_name"].astype(object).to_numpy(),
+            **numbers,
+            "measured_us": activities["measured_us"].to_numpy(),
+            "projected_us": activities["projected_us"].to_numpy(),
+            "count": repeats_of(activities),
+        }
+    )
+    sums = ["measured_us", "projected_us", "count"]
+    table = rows.groupby(list(KIND), dropna=False, sort=True)[sums].sum().reset_index()
+    table["count"] = table["count"].round().astype(np.int64)
+    table["sent_bytes"] = table["count"] * sent_bytes(table)
+    order = [*KIND, "count", "sent_bytes", "measured_us", "projected_us"]
+    return table[order].sort_values("measured_us", ascending=False, kind="stable", ignore_index=True)
+
+
+def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
+    """Return what one rank sends in one collective of each kind, NaN where that is not known."""
+    found = np.full(len(kinds), np.nan)
+    for name, rows in kinds.reset_index(drop=True).groupby("collective", sort=False):
+        if name:
+            ranks = rows["ranks"].to_numpy(dtype=float)
+            _, volume = cost_terms(DIRECT, str(name), np.where(ranks >= 1, ranks, np.nan))
+            found[rows.index] = volume * rows["message_bytes"].to_numpy(dtype=float)
+    return found
+
+
+def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
+    """Return what every rank that was traced sends every other: `rank`, `peer`, `collective`, `sent_bytes`.
+
+    ``traces`` are pairs of a rank and its communication activities. Collectives whose group, size or name is not
+    recorded, and messages between two ranks, are left out.
+    """
+    found = []
+    for rank, activities in traces:
+        members = activities["group_ranks"].astype(object).to_numpy()
+        table = communication_table(activities.assign(group_name=members))
+        for row in table[table["sent_bytes"].notna() & table["group"].ne("")].itertuples():
+            peers = [int(peer) for peer in str(row.group).split(",") if int(peer) != rank]
+            if row.collective != SEND_RECV and peers:
+                each = float(row.sent_bytes) / len(peers)  # type: ignore[arg-type]
+                found += [(rank, peer, str(row.collective), each) for peer in peers]
+    table = pd.DataFrame(found, columns=["rank", "peer", "collective", "sent_bytes"])
+    return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()
+
 
 MEETING: Final = -1
 """Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
@@ -112,13 +300,9 @@ class Meetings:
     def __len__(self) -> int:
         return len(self.order)
 
-    @cached_property
-    def _first(self) -> IntArray:
-        return np.searchsorted(self.meeting, np.arange(len(self) + 1))
-
     def members(self, number: int) -> list[tuple[int, int]]:
         """Return graph and activity of each rank of a meeting."""
-        part = slice(*self._first[number : number + 2])
+        part = slice(*np.searchsorted(self.meeting, [number, number + 1]))
         return list(zip(self.rank[part].tolist(), self.row[part].tolist(), strict=True))
 
     def of_rank(self, rank: int) -> list[tuple[int, int]]:
@@ -176,7 +360,9 @@ class Job:
         last = by.transform("max")
         table["measured_wait_us"] = self._measured_wait / 1e3
         table["measured_transfer_us"] = self._transfer / 1e3
-        start, end = self._projected(self.meetings.rank, self.meetings.row)
+        shift, places = self.meetings.shift_ns, list(zip(self.meetings.rank, self.meetings.row, strict=True))
+        start = np.array([self.times[one].start_ns[0, at] + shift[one] for one, at in places])
+        end = np.array([self.times[one].end_ns[0, at] + shift[one] for one, at in places])
         begins = pd.Series(start).groupby(self.meetings.meeting).transform("max").to_numpy()
         table["wait_us"] = (begins - start) / 1e3
         table["transfer_us"] = (end - begins) / 1e3
@@ -207,13 +393,6 @@ class Job:
             durations[rank][row] = self._transfer[own] * one.activities[FACTOR].to_numpy()[one.graph.rows[row]]
         graphs = [one.target_graph for one in self.projections]
         return replay_together(graphs, durations, self.meetings, [one.cpu for one in self.projections])
-
-    def _projected(self, rank: IntArray, row: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return start and end of activities on the target, ns on the common clock."""
-        shift = self.meetings.shift_ns
-        places = list(zip(rank.tolist(), row.tolist(), strict=True))
-        start = np.array([self.times[one].start_ns[0, at] + shift[one] for one, at in places])
-        return start, np.array([self.times[one].end_ns[0, at] + shift[one] for one, at in places])
 
     @property
     def measured_us(self) -> float:
@@ -297,18 +476,14 @@ class Job:
 
     @cached_property
     def sent(self) -> pd.DataFrame:
-        """What all traced ranks send, by kind of collective (`ranks.communication_table`)."""
-        return communication_table(pd.concat([_communication(one) for one in self.projections]))
+        """What all traced ranks send, by kind of collective (`communication_table`)."""
+        return communication_table(pd.concat([one.communication for one in self.projections]))
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """What every traced rank sends every other (`ranks.pair_volumes`)."""
+        """What every traced rank sends every other (`pair_volumes`)."""
         parts = zip(self.ranks, self.projections, strict=True)
-        return pair_volumes([(rank, _communication(one)) for rank, one in parts])
-
-
-def _communication(one: Projection) -> pd.DataFrame:
-    return one.activities[(one.activities[CATEGORY] == COMMUNICATION).to_numpy()]
+        return pair_volumes([(rank, one.communication) for rank, one in parts])
 
 
 def _parts(one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wait_ns: FloatArray) -> dict[str, float]:
@@ -343,7 +518,7 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     Raises
     ------
     DataError
-        There are fewer than two, two of one rank, their collectives do not match (`ranks.match`), or a trace
+        There are fewer than two, two of one rank, their collectives do not match (`match`), or a trace
         cannot be projected.
     """
     if len(traces) < 2:
@@ -359,22 +534,15 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     matched = match([trace.dispatches for trace in own], labels)
     laws = replace(laws or Laws(), keep_waiting=False)
     projections = tuple(project_trace(trace, host, target, laws) for trace in own)
-    meetings = _meetings(projections, matched)
+    members = matched.members
+    rank, activity, meeting = (members[name].to_numpy(dtype=np.int64) for name in ("rank", "row", "meeting"))
+    row = np.zeros(len(members), dtype=np.int64)
+    for place, one in enumerate(projections):
+        row[rank == place] = np.argsort(one.graph.rows)[activity[rank == place]]
+    ends = members.groupby("meeting")["end_ns"].min().to_numpy()
+    meetings = Meetings(meeting, rank, row, np.argsort(ends, kind="stable"), matched.offset_ns)
     simple = replace(PUBLISHED, network=laws.network, keep_waiting=False)
     rule = tuple(
         project_trace(trace, host, target, simple, graph=one.graph) for trace, one in zip(own, projections, strict=True)
     )
     return Job(ranks, projections, matched, meetings, Job(ranks, rule, matched, meetings).projected_us)
-
-
-def _meetings(projections: Sequence[Projection], matched: Matched) -> Meetings:
-    """Return the matched collectives as places in the graphs."""
-    members = matched.members
-    rank = members["rank"].to_numpy(dtype=np.int64)
-    row = np.zeros(len(members), dtype=np.int64)
-    for place, one in enumerate(projections):
-        of_table = np.argsort(one.graph.rows)
-        row[rank == place] = of_table[members["row"].to_numpy(dtype=np.int64)[rank == place]]
-    ends = members.groupby("meeting")["end_ns"].min().to_numpy()
-    meeting = members["meeting"].to_numpy(dtype=np.int64)
-    return Meetings(meeting, rank, row, np.argsort(ends, kind="stable"), matched.offset_ns)

@@ -4,6 +4,10 @@
 place (`predicted_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
 Corrections (`learn_corrections`) come from problems measured on both: by what the times of a class lie off a law, and
 the spread that remains. A trained model predicts call by call; its times become factors of the activities of each call.
+
+Laws see activities and measured rows as `Rows`: work, class, time on the host, queue (`of_activities`, `of_pairs`). A
+kernel costs time beyond its work, and whose time that is differs: on AMD GPUs durations hold the dispatch of the kernel
+(`Overhead`).
 """
 
 from __future__ import annotations
@@ -18,23 +22,115 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..arrays import BoolArray
+from ..arrays import BoolArray, ObjectArray
 from ..errors import DataError
 from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
-from ..features.recipe import FeatureRecipe
 from ..hardware import GPU
 from ..laws.applied import KEPT, by_law
 from ..laws.base import Overhead, Pair, Rows
-from ..remarks import Remark, joined, remark
+from ..laws.rates import chosen
+from ..operators.operators import COMMON, OPS, Work, complete, work_of
+from ..operators.work import positive, texts
+from ..remarks import joined, remark
 from ..table.measurements import REFUSED, fill_text, judge
+from ..table.problems import HOST, codes_of, problem_ids
 from ..table.problems import pair as pair_rows
-from ..table.problems import problem_ids
 from ..table.refusals import row_refused
+from ..traces.activity_work import UNKNOWN
 from ..traces.cleaning.robust import MAD_TO_SIGMA
-from ..traces.dispatches import empty_steps
+from ..traces.dispatches import COLUMNS as TRACE_COLUMNS
+from ..traces.dispatches import MEMCPY, empty_steps
+from ..traces.quality import gaps_ns
 from ..traces.summary import Annotated, call_codes, measurements
-from .kernel_work import of_activities, of_pairs
+
+CLOCK_NS = 160
+"""Largest step of a GPU's clock in a profile (MI210); a gap up to it is none."""
+
+
+def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
+    """Return whether each activity was waiting when the one before it in its queue ended.
+
+    Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to `CLOCK_NS`); where they
+    do not, one of up to twice the usual dispatch.
+    """
+    longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
+    return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
+
+
+TF32 = r"(?i)tf32|xf32|s1688"
+"""Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
+
+PyTorch takes fp32 for matrix products unless told otherwise, so a silent name means fp32."""
+NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
+HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
+"""A kernel that helps another of its call: its own work is not known."""
+
+_OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(TRACE_COLUMNS)
+
+
+def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None) -> Rows:
+    """Return the rows of a trace: a dispatch table with classes and work (`traces.summary`).
+
+    The overhead of the host decides which gaps count as none; ``queued`` is `is_queued` of the whole trace, where the
+    activities are a part of it.
+    """
+    op = texts(activities, "op")
+    flops, moved = (activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved"))
+    described = np.isfinite(flops) & np.isfinite(moved) & np.isin(op, [name for name in OPS if name != UNKNOWN])
+    copied = texts(activities, "kind") == MEMCPY
+    helps = described & (flops == 0) & (moved == 0)
+    known, count = described & ~helps, len(activities)
+    numbers = {name: np.full(count, np.nan) for name in ("flops", "bytes", "batch", "m", "n", "k")}
+    words = {name: np.full(count, "", dtype=object) for name in ("dtype", "unit")}
+    if known.any():  # a trace repeats a few problems many times: the work of each is computed once
+        part = activities.loc[known, [name for name in activities.columns if name in _OPERANDS]]
+        code = codes_of(part[name] for name in part)
+        once = work_of(part.iloc[np.unique(code, return_index=True)[1]].reset_index(drop=True))
+        for name, column in (numbers | words).items():
+            column[known] = getattr(once, name)[code]
+        numbers["flops"][known], numbers["bytes"][known] = flops[known], moved[known]
+        single = words["dtype"] == "fp32"
+        if single.any():
+            codes, names = pd.factorize(activities["name"][single])
+            says = pd.Series(names, dtype="str").str.contains(TF32).to_numpy(dtype=bool)
+            words["dtype"][single] = np.where(says[codes], "tf32", "fp32")
+    return Rows(
+        work=Work(**numbers, **words),
+        unknown=chosen([helps, ~described], [HELPER, NO_WORK]),
+        op=op,
+        op_class=texts(activities, "op_class"),
+        host_us=np.maximum(activities["duration_ns"].to_numpy(dtype=float), 1.0) / 1e3,
+        queued=is_queued(activities, overhead) if queued is None else queued,
+        direction=np.where(copied, texts(activities, "name"), "").astype(object),
+    )
+
+
+def of_pairs(paired: pd.DataFrame) -> Rows:
+    """Return the rows of a measurement table that carry what the host measured (``host_duration_us``).
+
+    They count as measured alone: the queue before them was empty. A DataError says that the host's times are missing or
+    not positive, or that rows lack a dimension of their operator.
+    """
+    rows, count = complete(paired.reset_index(drop=True)), len(paired)
+    return Rows(
+        work=work_of(rows),
+        unknown=np.full(count, None, dtype=object),
+        op=texts(rows, "op"),
+        op_class=class_of(rows),
+        host_us=positive(rows, f"{HOST}duration_us"),
+        queued=np.zeros(count, dtype=bool),
+        direction=np.full(count, "", dtype=object),
+    )
+
+
+def class_of(rows: pd.DataFrame) -> ObjectArray:
+    """Return the op class of measured rows: what column `op_class` says, else what the operator is."""
+    codes, names = pd.factorize(texts(rows, "op"))
+    own = np.array([OPS[name].op_class if name in OPS else name for name in map(str, names)], dtype=object)[codes]
+    stated = texts(rows, "op_class")
+    return np.where(stated == "", own, stated).astype(object)
+
 
 FEWEST = 3
 """Pairs from which a spread can be told."""
@@ -70,13 +166,13 @@ def learn_corrections(measured: pd.DataFrame, host: GPU, target: GPU, law: str) 
 def corrections_of(measured_us: np.ndarray, projected_us: np.ndarray, op_class: np.ndarray) -> dict[str, Correction]:
     """Return the correction of each class from measured and projected times, arrays of shape (n_rows,)."""
     error = np.log(measured_us / projected_us)
-    return {name: _correction(error[op_class == name]) for name in sorted(set(op_class.tolist()))}
-
-
-def _correction(error: np.ndarray) -> Correction:
-    centre = float(np.median(error))
-    spread = MAD_TO_SIGMA * float(np.median(np.abs(error - centre))) if len(error) >= FEWEST else np.nan
-    return Correction(float(np.exp(centre)), spread, len(error))
+    found = {}
+    for name in sorted(set(op_class.tolist())):
+        own = error[op_class == name]
+        centre = float(np.median(own))
+        spread = MAD_TO_SIGMA * float(np.median(np.abs(own - centre))) if len(own) >= FEWEST else np.nan
+        found[name] = Correction(float(np.exp(centre)), spread, len(own))
+    return found
 
 
 DURATION = "duration_us"
@@ -95,72 +191,42 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
         dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows, else
         (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
     """
-    _check(run.recipe, host, target)
+    trained, of = run.recipe.host, run.recipe.target.name
+    if ((trained or host).name, of) != (host.name, target.name):
+        way = f"from {trained.name} to {of}" if trained else f"for {of}"
+        raise DataError(f"the run was trained {way}, not from {host.name} to {target.name}: give another run")
+    if run.recipe.metric != DURATION:
+        raise DataError(f"the run predicts {run.recipe.metric}, not {DURATION}: give another run")
     table = activities.reset_index(drop=True)
     table = table.assign(source=table.index.astype("str"))  # names the rows, whatever file they come from
     calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
     if calls.empty:
         return pd.DataFrame({"factor": np.zeros(0), "why": np.zeros(0, dtype=object), "sigma": np.zeros(0)})
-    return _of_calls(calls, run).reindex(_first_of_call(table)).reset_index(drop=True)
-
-
-def _check(recipe: FeatureRecipe, host: GPU, target: GPU) -> None:
-    own = recipe.host.name if recipe.host else host.name
-    if (own, recipe.target.name) != (host.name, target.name):
-        trained = f"from {recipe.host.name} to {recipe.target.name}" if recipe.host else f"for {recipe.target.name}"
-        raise DataError(f"the run was trained {trained}, not from {host.name} to {target.name}: give another run")
-    if recipe.metric != DURATION:
-        raise DataError(f"the run predicts {recipe.metric}, not {DURATION}: give another run")
-
-
-def _of_calls(calls: pd.DataFrame, run: TrainedModel) -> pd.DataFrame:
-    """Return factor, why and sigma of each call, by the place of its first activity.
-
-    Repeats of one kernel on one problem are predicted once, from their median, and share the factor.
-    """
     rows = fill_text(judge(calls))
-    refused = rows[REFUSED].ne("").to_numpy()
-    usable = rows[~refused].reset_index(drop=True)
+    usable = rows[REFUSED].eq("").to_numpy()
     why = [(row_refused(reason),) if reason else () for reason in rows[REFUSED]]
     found = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
-    if len(usable):
-        _, first, code = np.unique(problem_ids(usable, kernel=True), return_index=True, return_inverse=True)
-        median = usable.groupby(code)[DURATION].median().to_numpy()
-        once = usable.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
-        ratios = _ratios(run.predict(once, LEVEL), median).iloc[code]
-        found.loc[~refused, ["factor", "sigma"]] = ratios[["factor", "sigma"]].to_numpy()
-        for place, reasons in zip(np.flatnonzero(~refused), ratios["why"], strict=True):
-            why[place] = reasons
+    if usable.any():  # repeats of one kernel on one problem are predicted once, from their median
+        known = rows[usable].reset_index(drop=True)
+        _, first, code = np.unique(problem_ids(known, kernel=True), return_index=True, return_inverse=True)
+        median = known.groupby(code)[DURATION].median().to_numpy()
+        predicted = run.predict(known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True), LEVEL)
+        factor = predicted["predicted"].to_numpy(dtype=float) / median
+        applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
+        sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
+        found.loc[usable, "factor"] = np.where(applies, factor, np.nan)[code]
+        found.loc[usable, "sigma"] = np.where(applies & np.isfinite(sigma), sigma, np.nan)[code]
+        unlike = [
+            () if applied else (remark("unlike-training", f"outside the trained range: {joined(own)}", reasons=own),)
+            for applied, own in zip(applies, predicted["reasons"], strict=True)
+        ]
+        for place, number in zip(np.flatnonzero(usable), code, strict=True):
+            why[place] = unlike[number]
     found.insert(1, "why", pd.Series(why, dtype=object))
-    return found.set_axis(pd.Index(calls["source"].astype("str")))
-
-
-def _unlike(reasons: Reasons) -> Remark:
-    return remark("unlike-training", f"outside the trained range: {joined(reasons)}", reasons=reasons)
-
-
-def _ratios(predicted: pd.DataFrame, host_us: np.ndarray) -> pd.DataFrame:
-    """Return factor, why and sigma of predictions; those outside the trained range do not count."""
-    factor = predicted["predicted"].to_numpy(dtype=float) / host_us
-    applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
-    why = [
-        () if applied else (_unlike(reasons),) for applied, reasons in zip(applies, predicted["reasons"], strict=True)
-    ]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
-    sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
-    return pd.DataFrame(
-        {
-            "factor": np.where(applies, factor, np.nan),
-            "why": pd.Series(why, dtype=object),
-            "sigma": np.where(applies & np.isfinite(sigma), sigma, np.nan),
-        }
-    )
-
-
-def _first_of_call(table: pd.DataFrame) -> pd.Series:
-    """Return for every activity the place of the first activity of its call, which names the call."""
-    return table["source"].groupby(call_codes(table)).transform("first")
+    of_call = table["source"].groupby(call_codes(table)).transform("first")  # a call is called as its first activity
+    return found.set_axis(pd.Index(calls["source"].astype("str"))).reindex(of_call).reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -198,19 +264,13 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
         return np.zeros(len(law))
     codes, cases = pd.MultiIndex.from_arrays([law, op_class]).factorize()
     levels = np.zeros(len(cases))
-    for position, (used, name) in enumerate(cases):
-        levels[position] = _sigma(str(used), str(name), {host.arch, target.arch})
+    for position, case in enumerate(cases):
+        errors = [error for error in ERRORS if (error.law, error.op_class) == case]
+        # the error from one architecture to another is that of the way back
+        own = [error for error in errors if {error.host, error.target} == {host.arch, target.arch}] or errors
+        levels[position] = np.sqrt(np.mean([error.sigma**2 for error in own])) if own else np.nan
     return levels[codes]
 
-
-def _sigma(law: str, op_class: str, architectures: set[str]) -> float:
-    """Return the sigma of one law and class; an error from one architecture to another is that of the way back."""
-    errors = [error for error in ERRORS if (error.law, error.op_class) == (law, op_class)]
-    own = [error for error in errors if {error.host, error.target} == architectures] or errors
-    return float(np.sqrt(np.mean([error.sigma**2 for error in own]))) if own else np.nan
-
-
-Reasons = tuple[Remark, ...]
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
@@ -252,7 +312,7 @@ def compute_factors(
         Op class -> what the law's factor is multiplied by (`learn_corrections`).
     queued : ndarray of bool of shape (n_activities,), optional
         Which were waiting when the one before them ended, where the activities are a part of a trace
-        (`kernel_work.is_queued` of the whole); by default what the activities given tell.
+        (`is_queued` of the whole); by default what the activities given tell.
     trained_for : GPU, optional
         Where the target is this one with other figures, the target of the run: its predictions go on to the target by
         the law.
@@ -274,63 +334,34 @@ def compute_factors(
     rows = of_activities(activities, pair.fixed[0], queued)
     found = by_law(rows, pair, law)
     found["sigma"] = sigmas(rows.op_class, found["law"].to_numpy(dtype=object), host, target)
-    if corrections:
-        found = _corrected(found, rows, corrections)
+    if corrections:  # kept durations stay
+        factor, sigma, used = (found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law"))
+        for name, correction in corrections.items():
+            own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
+            factor[own] *= correction.factor
+            sigma[own] = correction.sigma
+            used[own] += CORRECTED
+        found = found.assign(factor=factor, sigma=sigma, law=used)
     if run is not None:
         model = predicted_factors(activities, host, trained_for or target, run)
-        if trained_for not in (None, target):
-            model = _carried_on(model, rows, pair, trained_for, law)
-        found = _predicted(found, model)
+        if trained_for is not None and trained_for != target:
+            first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
+            text = f"the model is of {trained_for.name}: projected from there by the law {law}"
+            carried = (remark("carried-on-by-law", text, gpu=trained_for.name, law=law),)
+            why = [carried if has else own for has, own in zip(model["factor"].notna(), model["why"], strict=True)]
+            model = model.assign(factor=model["factor"] * whole / first, why=pd.Series(why, model.index, dtype=object))
+        has = model["factor"].notna().to_numpy()
+        why = []
+        for predicted, own, stands_in in zip(has, model["why"], found["why"], strict=True):
+            if not predicted and own and stands_in:
+                text = f"{joined(own)}: {joined(stands_in)}"
+                why.append((remark("model-then-law", text, model=own, law=stands_in),))
+            else:
+                why.append(own if predicted else own or stands_in)
+        found = found.assign(
+            factor=np.where(has, model["factor"], found["factor"]),
+            law=np.where(has, MODEL, found["law"]).astype(object),
+            why=np.fromiter(why, dtype=object, count=len(why)),
+            sigma=np.where(has, model["sigma"], found["sigma"]),
+        )
     return found[list(COLUMNS)].set_axis(activities.index)
-
-
-def _corrected(found: pd.DataFrame, rows: Rows, corrections: Mapping[str, Correction]) -> pd.DataFrame:
-    """Return the table with the corrections of the classes that have one; kept durations stay."""
-    factor, sigma, law = (found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law"))
-    for name, correction in corrections.items():
-        own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
-        factor[own] *= correction.factor
-        sigma[own] = correction.sigma
-        law[own] += CORRECTED
-    return found.assign(factor=factor, sigma=sigma, law=law)
-
-
-def _carried_on(model: pd.DataFrame, rows: Rows, pair: Pair, trained_for: GPU, law: str) -> pd.DataFrame:
-    """Return the run's factors times what a law says of the way from the target of the run to another one."""
-    first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
-    carried = (
-        remark(
-            "carried-on-by-law",
-            f"the model is of {trained_for.name}: projected from there by the law {law}",
-            gpu=trained_for.name,
-            law=law,
-        ),
-    )
-    why = [carried if has else own for has, own in zip(model["factor"].notna(), model["why"], strict=True)]
-    return model.assign(factor=model["factor"] * whole / first, why=pd.Series(why, model.index, dtype=object))
-
-
-def _predicted(found: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the run's factors where it has them, and why it has none elsewhere."""
-    has = model["factor"].notna().to_numpy()
-    why = [
-        own if predicted else _neither(own, law)
-        for predicted, own, law in zip(has, model["why"], found["why"], strict=True)
-    ]
-    return pd.DataFrame(
-        {
-            "factor": np.where(has, model["factor"], found["factor"]),
-            "law": np.where(has, MODEL, found["law"]).astype(object),
-            "why": np.fromiter(why, dtype=object, count=len(why)),
-            "bound": found["bound"],
-            "sigma": np.where(has, model["sigma"], found["sigma"]),
-        }
-    )
-
-
-def _neither(model: Reasons, law: Reasons) -> Reasons:
-    """Return why a model has no factor, and with it what the law says that stands in."""
-    if not (model and law):
-        return model or law
-    text = f"{joined(model)}: {joined(law)}"
-    return (remark("model-then-law", text, model=model, law=law),)

@@ -28,8 +28,8 @@ from ..remarks import Remark, remark
 from ..traces.classes import bare_name
 from ..traces.cleaning.joining import Coverage, check_launches, merge_coverage, places_of
 from ..traces.summary import Annotated
+from .comparison import common_spelling
 from .graph import build
-from .kernel_matching import common_spelling
 from .replay import replay
 from .whole_trace import replayed
 
@@ -37,8 +37,6 @@ KERNELS_PER_PASS: Final = 20
 STEPS: Final = 50
 COUNTER: Final = "SQ_WAVES"
 """What rocprofv3 counts in a pass unless told otherwise: it filters kernels in collections of counters only."""
-_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
-_LETTER = "[^A-Za-z0-9_]"
 
 
 class Profiler(StrEnum):
@@ -123,31 +121,27 @@ def plan_passes(
     for name, value in (("kernels_per_pass", kernels_per_pass), ("steps", steps)):
         if value < 1:
             raise ParameterError(name, f"must be at least 1, got {value}")
-    table = _launches(full, steps)
+    if "start_ns" in full:  # of each kernel the launches of the rank that launches it most
+        places = places_of(full)
+        step = full["step"].reindex(places.index)
+        if step.isna().all():
+            step = pd.Series(1, index=step.index)
+        within = places.assign(step=step).dropna(subset="step")
+        per_step = within.groupby(["name", "rank", "step"], sort=False).size().groupby("name", sort=False).max()
+        before = places[step.isna()].groupby(["name", "rank"], sort=False).size().groupby("name", sort=False).max()
+        time_us = places["duration_us"].clip(lower=0).groupby(places["name"], sort=False).sum()
+        table = time_us.rename("time_us").rename_axis("name").reset_index()
+        table["per_step"] = table["name"].map(per_step).fillna(0).astype(np.int64)
+        table["launches"] = table["per_step"] * steps + table["name"].map(before).fillna(0).astype(np.int64)
+        table = table[["name", "per_step", "launches", "time_us"]]
+    else:
+        counts = full.groupby("name", sort=False).size().rename("per_step").reset_index()
+        table = counts.assign(launches=counts["per_step"] * steps, time_us=np.nan)
     if table.empty:
         raise DataError("no kernels to plan for: give a trace or a list of names that has some")
     table = table.sort_values(["per_step", "launches"], ascending=False, kind="stable", ignore_index=True)
     own = len(table) if profiler == Profiler.TORCH else kernels_per_pass
     return PassPlan(Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // own + 1}))
-
-
-def _launches(full: pd.DataFrame, steps: int) -> pd.DataFrame:
-    """Return `name`, `per_step`, `launches` and `time_us` of each kernel, of the rank that launches it most."""
-    if "start_ns" not in full:
-        counts = full.groupby("name", sort=False).size().rename("per_step").reset_index()
-        return counts.assign(launches=counts["per_step"] * steps, time_us=np.nan)
-    places = places_of(full)
-    step = full["step"].reindex(places.index)
-    if step.isna().all():
-        step = pd.Series(1, index=step.index)
-    within = places.assign(step=step).dropna(subset="step")
-    per_step = within.groupby(["name", "rank", "step"], sort=False).size().groupby("name", sort=False).max()
-    before = places[step.isna()].groupby(["name", "rank"], sort=False).size().groupby("name", sort=False).max()
-    time_us = places["duration_us"].clip(lower=0).groupby(places["name"], sort=False).sum()
-    table = pd.DataFrame({"time_us": time_us})
-    table["per_step"] = per_step.reindex(table.index).fillna(0).astype(np.int64)
-    table["launches"] = table["per_step"] * steps + before.reindex(table.index).fillna(0).astype(np.int64)
-    return table.rename_axis("name").reset_index()[["name", "per_step", "launches", "time_us"]]
 
 
 def pattern(names: list[str]) -> str:
@@ -159,8 +153,9 @@ def pattern(names: list[str]) -> str:
     '(^|[^A-Za-z0-9_])(f<float>|g)($|[^A-Za-z0-9_])'
     """
     stems = dict.fromkeys(_without_parameters(bare_name(name)) for name in names)
-    escaped = "|".join(_SPECIAL.sub(r"\\\g<0>", stem) for stem in stems)
-    return f"(^|{_LETTER})({escaped})($|{_LETTER})"
+    escaped = "|".join(re.sub(r"[\\^$.|?*+()\[\]{}]", r"\\\g<0>", stem) for stem in stems)
+    around = "[^A-Za-z0-9_]"
+    return f"(^|{around})({escaped})($|{around})"
 
 
 def _without_parameters(name: str) -> str:
@@ -325,18 +320,59 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     (wanted["spelt"], given["spelt"]), cut = common_spelling([wanted["name"], given["name"]])
     if cut:
         wanted["occurrence"] = wanted.groupby([*_GPU, "spelt"], sort=False).cumcount() + 1
-        _check_names(given)
+        kinds = given.drop_duplicates(["spelt", "name"])
+        double = kinds[kinds.duplicated("spelt", keep=False)]
+        if len(double):
+            one, other = double[double["spelt"] == double["spelt"].iloc[0]]["name"].iloc[:2]
+            raise DataError(f"{one!r} and {other!r} are one name in the trace: give a trace with full kernel names")
     given = given[given["spelt"].isin(wanted["spelt"])]
     if given.empty:
         raise DataError("no kernel of the durations is in the trace: give passes of the program that it records")
-    keys, given = _on_gpus(given, wanted)
+    # of several GPUs those of the passes are numbered as those of the trace
+    keys = ["spelt"]
+    own, others = (rows[_GPU].drop_duplicates().sort_values(_GPU, ignore_index=True) for rows in (given, wanted))
+    if len(own) > 1:
+        if len(own) != len(others):
+            raise DataError(
+                f"durations of {len(own)} GPUs for a trace of {len(others)}: give those of one GPU, or of the same ones"
+            )
+        own[["rank_there", "device_there"]] = others[_GPU]
+        there = given.merge(own, on=_GPU, how="left")
+        given = there.assign(rank=there["rank_there"], device_number=there["device_there"])
+        keys = [*_GPU, "spelt"]
     wanted["place"] = _folded(wanted, given, keys, trace.dispatches["step"])
-    given["place"] = _within(given, wanted, keys)
+    unit = wanted.groupby(keys, sort=False)["place"].max().rename("unit").reset_index()
+    units = given[keys].merge(unit, on=keys, how="left")["unit"].to_numpy()
+    given = given.assign(place=(given["occurrence"] - 1) % units + 1)
     by = given.groupby([*keys, "place"], sort=False)
     medians = by.agg(duration_us=("duration_us", "median"), **{name: (name, "first") for name in _LAUNCH}).reset_index()
     found = wanted[[*keys, "place"]].merge(medians, on=[*keys, "place"], how="left").set_index(wanted.index)
-    _check_launches(wanted, found)
-    return Retimed(_retimed(trace, found["duration_us"]), _by_name(wanted, found["duration_us"]))
+    launches = wanted.assign(run="the trace")
+    others = launches.assign(run="the durations", source="passes", **{name: found[name] for name in _LAUNCH})
+    check_launches(pd.concat([launches, others], ignore_index=True))
+
+    table, duration_us = trace.dispatches, found["duration_us"]
+    own_ns = (1e3 * duration_us).round().reindex(table.index)
+    duration_ns = own_ns.where(own_ns.notna(), table["duration_ns"]).astype(np.int64)
+    graph = build(table, trace.calls)
+    times = replay(graph, np.maximum(duration_ns.to_numpy(), 0)[graph.rows].astype(float))
+    start_ns, calls = replayed(graph, times, table.index)
+    measured, recorded = duration_us.notna(), wanted["duration_us"].clip(lower=0)
+    kernels = pd.DataFrame(
+        {
+            "name": wanted["name"],
+            "launches": 1,
+            "measured": measured.astype(np.int64),
+            "recorded_us": recorded,
+            "unmeasured_us": recorded.where(~measured, 0.0),
+            "retimed_us": duration_us.where(measured, recorded),
+        }
+    )
+    kernels = kernels.groupby("name", sort=False).sum().reset_index()
+    return Retimed(
+        replace(trace, dispatches=table.assign(start_ns=start_ns, duration_ns=duration_ns), calls=calls),
+        kernels.sort_values("recorded_us", ascending=False, kind="stable", ignore_index=True),
+    )
 
 
 def _checked(durations: pd.DataFrame) -> pd.DataFrame:
@@ -352,32 +388,6 @@ def _checked(durations: pd.DataFrame) -> pd.DataFrame:
         raise DataError(f"durations must be numbers from 0 on, occurrences from 1 on: {where}")
     whole = {"occurrence": np.int64, "name": str, **dict.fromkeys(_LAUNCH, np.float64)}
     return rows.assign(rank=rows["rank"].fillna(-1), device_number=rows["device_number"].fillna(0)).astype(whole)
-
-
-def _check_names(given: pd.DataFrame) -> None:
-    """Refuse kernels that only their template arguments tell apart, where the trace has none."""
-    kinds = given.drop_duplicates(["spelt", "name"])
-    if (double := kinds[kinds.duplicated("spelt", keep=False)]).empty:
-        return
-    first = double[double["spelt"] == double["spelt"].iloc[0]]["name"].iloc[:2]
-    raise DataError(
-        f"{first.iloc[0]!r} and {first.iloc[1]!r} are one name in the trace: give a trace with full kernel names"
-    )
-
-
-def _on_gpus(given: pd.DataFrame, wanted: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
-    """Return what a kernel is found by, and the durations with the GPUs numbered as those of the trace."""
-    own, others = (rows[_GPU].drop_duplicates().sort_values(_GPU, ignore_index=True) for rows in (given, wanted))
-    if len(own) == 1:
-        return ["spelt"], given.copy()
-    if len(own) != len(others):
-        raise DataError(
-            f"durations of {len(own)} GPUs for a trace of {len(others)}: give those of one GPU, or of the same ones"
-        )
-    own[["rank_there", "device_there"]] = others[_GPU]
-    paired = given.merge(own, on=_GPU, how="left")
-    there = paired[["rank_there", "device_there"]].to_numpy()
-    return [*_GPU, "spelt"], paired.assign(rank=there[:, 0], device_number=there[:, 1])
 
 
 def _folded(wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: pd.Series) -> pd.Series:
@@ -401,44 +411,3 @@ def _folded(wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: p
             "in the trace: give passes of whole executions"
         )
     return (wanted["occurrence"] - 1) % per_step.where(in_steps, count) + 1
-
-
-def _within(given: pd.DataFrame, wanted: pd.DataFrame, keys: list[str]) -> pd.Series:
-    """Return the place of each duration: its occurrence, counted anew in every execution."""
-    unit = wanted.groupby(keys, sort=False)["place"].max().rename("unit").reset_index()
-    return (given["occurrence"] - 1) % given[keys].merge(unit, on=keys, how="left")["unit"].to_numpy() + 1
-
-
-def _check_launches(wanted: pd.DataFrame, found: pd.DataFrame) -> None:
-    """Refuse durations of other launches than the trace's."""
-    own = wanted.assign(run="the trace")
-    other = own.assign(run="the durations", source="passes", **{name: found[name] for name in _LAUNCH})
-    check_launches(pd.concat([own, other], ignore_index=True))
-
-
-def _retimed(trace: Annotated, duration_us: pd.Series) -> Annotated:
-    """Return the trace as it runs with other durations of kernels, NaN where they stay."""
-    table = trace.dispatches
-    own = (1e3 * duration_us).round().reindex(table.index)
-    duration_ns = own.where(own.notna(), table["duration_ns"]).astype(np.int64)
-    graph = build(table, trace.calls)
-    times = replay(graph, np.maximum(duration_ns.to_numpy(), 0)[graph.rows].astype(float))
-    start_ns, calls = replayed(graph, times, table.index)
-    return replace(trace, dispatches=table.assign(start_ns=start_ns, duration_ns=duration_ns), calls=calls)
-
-
-def _by_name(wanted: pd.DataFrame, duration_us: pd.Series) -> pd.DataFrame:
-    measured = duration_us.notna()
-    recorded = wanted["duration_us"].clip(lower=0)
-    rows = pd.DataFrame(
-        {
-            "name": wanted["name"],
-            "launches": 1,
-            "measured": measured.astype(np.int64),
-            "recorded_us": recorded,
-            "unmeasured_us": recorded.where(~measured, 0.0),
-            "retimed_us": duration_us.where(measured, recorded),
-        }
-    )
-    table = rows.groupby("name", sort=False).sum().reset_index()
-    return table.sort_values("recorded_us", ascending=False, kind="stable", ignore_index=True)

@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -186,7 +186,7 @@ class _Run:
 
 
 def fold(trace: Annotated) -> Folded | None:
-    """Return the trace with a few repeats of each phase; None where nothing repeats.
+    """Return the trace with a few repeats of each phase; None where nothing repeats, or too little is left out.
 
     Of a trace of several GPUs every one must repeat equally often.
     """
@@ -206,7 +206,50 @@ def fold(trace: Annotated) -> Folded | None:
     for order, runs in parts:
         bounds = [run.first + run.period * place for run in runs for place in range(run.repeats + 1)]
         piece[order] = np.searchsorted(bounds, np.arange(len(order)), side="right")
-    return _folded(trace, piece, launched_ns, parts)
+    runs = parts[0][1]
+    pieces = 1 + sum(run.repeats + 1 for run in runs)
+    start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)
+    duration = table["duration_ns"].clip(lower=0).to_numpy(dtype=float)
+    counted = counted_of(table)
+    period = np.diff(edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0])
+    kept, stretch = np.ones(pieces, dtype=bool), np.ones(pieces)
+    repeats, weight = np.ones(len(table)), np.ones(len(table))
+    phases, first = [], 1
+    for number, run in enumerate(runs):
+        similar = np.min([its[number].similar for _, its in parts], axis=0)
+        usual = np.all([its[number].usual for _, its in parts], axis=0)
+        all_ = np.arange(first, first + run.repeats)
+        first += run.repeats + 1
+        if (count := int(usual.sum())) <= KEPT:
+            continue
+        few = max(KEPT, min(_ENOUGH // run.period, count // _MANY))
+        chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]
+        if not period[all_[chosen]].sum():  # other queues hide them
+            continue
+        kept[all_[usual]], kept[all_[chosen]] = False, True
+        stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
+        for order, its in parts:
+            rows = order[its[number].first :][: run.repeats * its[number].period].reshape(run.repeats, -1)
+            stand = duration[rows[chosen]].sum(axis=0)
+            every = duration[rows[usual]].sum(axis=0)
+            repeats[rows[chosen]] = count / few
+            weight[rows[chosen]] = np.divide(every, stand, out=np.full(len(stand), count / few), where=stand > 0)
+        found = Phase(
+            run.repeats, sum(its[number].period for _, its in parts), float(similar.mean()), all_[~usual],
+            all_[chosen],
+        )  # fmt: skip
+        phases.append(found)
+    left = kept[piece]
+    if left.mean() > 1 - LEAST:
+        return None
+    place = np.cumsum(kept) - 1
+    gone = np.r_[0.0, np.cumsum(np.where(kept, 0.0, period))[:-1]]
+    columns = {PIECE: place[piece], REPEATS: repeats, WEIGHT: weight}
+    moved = table["start_ns"] - gone[piece].round().astype(np.int64)
+    rest = table.assign(start_ns=moved, **columns)[left].reset_index(drop=True)
+    calls = _calls(trace.calls, table["start_ns"].min(), piece, launched_ns, kept, gone)
+    phases = [replace(one, alone=place[one.alone], chosen=place[one.chosen]) for one in phases]
+    return Folded(replace(trace, dispatches=rest, calls=calls), tuple(phases), stretch[kept], len(table))
 
 
 def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
@@ -311,57 +354,6 @@ def _periods(codes: IntArray) -> list[int]:
     weight = count * np.arange(len(count))
     best = np.argsort(-weight, kind="stable")[:_CANDIDATES]
     return [int(period) for period in best if weight[period]]
-
-
-_Part = tuple[IntArray, list[_Run]]  # of a GPU: its activities in order, its runs
-
-
-def _folded(trace: Annotated, piece: IntArray, launched_ns: FloatArray, parts: Sequence[_Part]) -> Folded | None:
-    """Return the trace without the repeats that others stand for; None where too few are left out."""
-    table, runs = trace.dispatches, parts[0][1]
-    pieces = 1 + sum(run.repeats + 1 for run in runs)
-    start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)
-    duration = table["duration_ns"].clip(lower=0).to_numpy(dtype=float)
-    counted = counted_of(table)
-    period = np.diff(edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0])
-    kept, stretch = np.ones(pieces, dtype=bool), np.ones(pieces)
-    repeats, weight = np.ones(len(table)), np.ones(len(table))
-    phases, first = [], 1
-    for number, run in enumerate(runs):
-        similar = np.min([own[number].similar for _, own in parts], axis=0)
-        usual = np.all([own[number].usual for _, own in parts], axis=0)
-        all_ = np.arange(first, first + run.repeats)
-        first += run.repeats + 1
-        if (count := int(usual.sum())) <= KEPT:
-            continue
-        few = max(KEPT, min(_ENOUGH // run.period, count // _MANY))
-        chosen = np.flatnonzero(usual)[np.linspace(0, count - 1, few).round().astype(int)]
-        if not period[all_[chosen]].sum():  # other queues hide them
-            continue
-        kept[all_[usual]], kept[all_[chosen]] = False, True
-        stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
-        for order, own in parts:
-            rows = order[own[number].first :][: run.repeats * own[number].period].reshape(run.repeats, -1)
-            stand = duration[rows[chosen]].sum(axis=0)
-            every = duration[rows[usual]].sum(axis=0)
-            repeats[rows[chosen]] = count / few
-            weight[rows[chosen]] = np.divide(every, stand, out=np.full(len(stand), count / few), where=stand > 0)
-        found = Phase(
-            run.repeats, sum(own[number].period for _, own in parts), float(similar.mean()), all_[~usual],
-            all_[chosen],
-        )  # fmt: skip
-        phases.append(found)
-    left = kept[piece]
-    if left.mean() > 1 - LEAST:
-        return None
-    place = np.cumsum(kept) - 1
-    gone = np.r_[0.0, np.cumsum(np.where(kept, 0.0, period))[:-1]]
-    columns = {PIECE: place[piece], REPEATS: repeats, WEIGHT: weight}
-    moved = table["start_ns"] - gone[piece].round().astype(np.int64)
-    rest = table.assign(start_ns=moved, **columns)[left].reset_index(drop=True)
-    calls = _calls(trace.calls, table["start_ns"].min(), piece, launched_ns, kept, gone)
-    phases = [replace(one, alone=place[one.alone], chosen=place[one.chosen]) for one in phases]
-    return Folded(replace(trace, dispatches=rest, calls=calls), tuple(phases), stretch[kept], len(table))
 
 
 def _calls(

@@ -116,27 +116,19 @@ class Player:
 
     def cut(self, kind: int, number: int) -> None:
         """Play what one of `cuts` needs, in their order."""
-        if kind == 0:
-            self._return(number)
+        if kind == 0:  # a wait of the CPU ends: its next stretch of work begins
+            runs, calls = self.graph.runs, self.graph.calls
+            wait, awaited = int(runs.wait[number]), int(runs.awaited[number])
+            self.through(awaited)
+            asked = self.run[:, calls.run[wait]] + (calls.offset_ns[wait] + runs.base_ns[number]) * self.cpu[:, 0]
+            self.run[:, number] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[number])
         else:
             self.through(int(self.graph.other[number]))
-            self._until(number)
-
-    def _return(self, run: int) -> None:
-        """End a wait of the CPU: its next stretch of work begins."""
-        runs, calls = self.graph.runs, self.graph.calls
-        wait, awaited = int(runs.wait[run]), int(runs.awaited[run])
-        self.through(awaited)
-        asked = self.run[:, calls.run[wait]] + (calls.offset_ns[wait] + runs.base_ns[run]) * self.cpu[:, 0]
-        self.run[:, run] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[run])
+            self._stretch(self.queue_of[int(self.graph.queue[number])], int(self.place[number]))
 
     def through(self, row: int) -> None:
         """Play the queue of an activity up to and with it."""
         self._stretch(self.queue_of[int(self.graph.queue[row])], int(self.place[row]) + 1)
-
-    def _until(self, row: int) -> None:
-        """Play the queue of an activity up to the one before it."""
-        self._stretch(self.queue_of[int(self.graph.queue[row])], int(self.place[row]))
 
     def _stretch(self, queue: int, stop: int) -> None:
         """Play a queue from where it stands on; of its activities at most the first waits for another queue."""
@@ -144,9 +136,20 @@ class Player:
         if first >= stop:
             return
         self.done[queue] = stop
-        graph, rows = self.graph, self.members[queue][first:stop]
+        graph, calls, rows = self.graph, self.graph.calls, self.members[queue][first:stop]
         durations = self.durations[:, rows]
-        ready = self._ready(rows)
+        # when activities have been launched and, the first, what it waits for on another queue is over
+        ready = np.full(durations.shape, -np.inf)
+        launched = graph.call[rows] >= 0
+        which, of = graph.call[rows[launched]], rows[launched]
+        if len(which):
+            at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
+            ready[:, launched] = at + graph.latency_ns[of]
+        fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
+        ready[:, fixed] = graph.start_ns[rows[fixed]]
+        other = int(graph.other[rows[0]])
+        if other >= 0:
+            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + graph.delay_ns[rows[0]])
         between = np.empty_like(durations)
         between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + graph.gap_ns[rows[1:]]
         before = int(graph.before[rows[0]])
@@ -158,23 +161,6 @@ class Player:
         start = total + np.maximum.accumulate(ready - total, axis=1)
         self.start[:, rows] = start
         self.end[:, rows] = start + durations
-
-    def _ready(self, rows: IntArray) -> FloatArray:
-        """Return when activities have been launched and, the first, what it waits for on another queue is over."""
-        graph, calls = self.graph, self.graph.calls
-        call = graph.call[rows]
-        ready = np.full((len(self.durations), len(rows)), -np.inf)
-        launched = call >= 0
-        which = call[launched]
-        if len(which):
-            at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[rows[launched]]) * self.cpu
-            ready[:, launched] = at + graph.latency_ns[rows[launched]]
-        fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
-        ready[:, fixed] = graph.start_ns[rows[fixed]]
-        other = int(graph.other[rows[0]])
-        if other >= 0:
-            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + graph.delay_ns[rows[0]])
-        return ready
 
 
 SUM, OVERLAP, REPLAY = "sum", "overlap", "replay"
@@ -203,19 +189,14 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
         begin = np.maximum(start[rows], np.maximum.accumulate(np.r_[-np.inf, end[:-1]]))
         end = np.maximum(end, begin)
         own[rows] = end - begin - (_covered(hidden, end) - _covered(hidden, begin))
+        # of what is hidden the disjoint intervals, in order
         used = end > begin
-        hidden = _union(np.r_[hidden[0], begin[used]], np.r_[hidden[1], end[used]])
+        starts, ends = np.r_[hidden[0], begin[used]], np.r_[hidden[1], end[used]]
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        first = np.r_[True, starts[1:] > reach[:-1]][: len(starts)]
+        hidden = starts[first], reach[np.r_[first[1:], True][: len(starts)]]
     return own
-
-
-def _union(begin: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the disjoint intervals that cover what the given ones cover, in order."""
-    if not len(begin):
-        return begin, end
-    order = np.argsort(begin, kind="stable")
-    begin, reach = begin[order], np.maximum.accumulate(end[order])
-    first = np.r_[True, begin[1:] > reach[:-1]]
-    return begin[first], reach[np.r_[np.flatnonzero(first)[1:] - 1, len(begin) - 1]]
 
 
 def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatArray:

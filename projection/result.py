@@ -20,11 +20,11 @@ from ..errors import ParameterError
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated, errors_of
-from .collective_laws import ALPHA_BETA
+from .collective_laws import ALPHA_BETA, World, model_us, placed_messages
 from .graph import CAUSES, gap_table
+from .job import communication_table, pair_volumes
 from .kernel_laws import CORRECTED, MODEL
 from .phases import Repeated, fold, repeated, repeats_of
-from .ranks import communication_table, pair_volumes
 from .replay import (
     ACTIVITY,
     AGGREGATIONS,
@@ -42,7 +42,6 @@ from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
-from .worlds import World, model_us, placed_messages
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
@@ -163,8 +162,10 @@ def class_table(
     table["factor"] = np.divide(
         table["projected_us"], table["measured_us"], out=np.full(len(table), np.nan), where=table["measured_us"] > 0
     )
-    for name in (LAW, BOUND):
-        table[name] = _most(rows, name)
+    for name in (LAW, BOUND):  # that of the most projected time
+        time = rows.groupby(["op_class", rows[name].astype(str)], sort=True)["projected_us"].sum().reset_index()
+        most = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates("op_class")
+        table[name] = most.set_index("op_class")[name]
     table = table.join(class_sigmas(projection, stated).set_index("op_class")).reset_index()
     reach = np.exp(float(ndtri((1 + level) / 2)) * table["sigma"])
     table["lower_us"], table["upper_us"] = table["projected_us"] / reach, table["projected_us"] * reach
@@ -173,13 +174,6 @@ def class_table(
         "bound", "sigma", "basis", "fallbacks",
     ]  # fmt: skip
     return table[order].sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
-
-
-def _most(rows: pd.DataFrame, name: str) -> pd.Series:
-    """Return for each class the value of a column that has the most projected time."""
-    time = rows.groupby(["op_class", rows[name].astype(str)], sort=True)["projected_us"].sum().reset_index()
-    first = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates("op_class")
-    return first.set_index("op_class")[name]
 
 
 def other_law(projection: Projection) -> np.ndarray:
@@ -314,19 +308,15 @@ class Result:
 
     @cached_property
     def sent(self) -> pd.DataFrame:
-        """What is sent, by kind of collective (`ranks.communication_table`)."""
-        return communication_table(self._communication)
+        """What is sent, by kind of collective (`job.communication_table`)."""
+        return communication_table(self.projection.communication)
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """What the rank sends every other (`ranks.pair_volumes`); no row where the trace does not say which it is."""
-        rank = self._communication["rank"].dropna().unique()
-        return pair_volumes([(int(rank[0]), self._communication)] if len(rank) == 1 else [])
-
-    @property
-    def _communication(self) -> pd.DataFrame:
-        rows = self.projection.activities
-        return rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()]
+        """What the rank sends every other (`job.pair_volumes`); no row where the trace does not say which it is."""
+        rows = self.projection.communication
+        rank = rows["rank"].dropna().unique()
+        return pair_volumes([(int(rank[0]), rows)] if len(rank) == 1 else [])
 
 
 def result_of(
@@ -359,6 +349,13 @@ def result_of(
     sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
     table, linked = trace.dispatches, bool(trace.dispatches["linked"].any())
     in_steps = table[table["step"].notna() & (table["linked"] | (not linked))]
+    graph, times, repeats = projection.graph, projection.times, None
+    if folded:
+        edges = (
+            projection.edges_ns(graph.start_ns[None], graph.end_ns[None]),
+            projection.edges_ns(times.start_ns, times.end_ns),
+        )
+        repeats = repeated(folded, *(np.diff(each[0]) / 1e3 for each in edges))
     return Result(
         label=label,
         projection=projection,
@@ -379,16 +376,8 @@ def result_of(
         sweeps=stacked([_swept(short, projection, plan) for plan in sweeps]) if sweeps else None,
         grid=_grid(projection, sweeps),
         notes=tuple(_notes(trace, projection, asked=phases)),
-        phases=repeated(folded, *_pieces_us(projection)) if folded else None,
+        phases=repeats,
     )
-
-
-def _pieces_us(projection: Projection) -> tuple[FloatArray, FloatArray]:
-    """Return what each piece of a folded trace takes, measured and projected, each of shape (n_pieces,)."""
-    graph, times = projection.graph, projection.times
-    measured = projection.edges_ns(graph.start_ns[None], graph.end_ns[None])
-    projected = projection.edges_ns(times.start_ns, times.end_ns)
-    return np.diff(measured[0]) / 1e3, np.diff(projected[0]) / 1e3
 
 
 _Place = tuple[GPU, World | None]
@@ -459,39 +448,31 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         text = f"the target's CPU is assumed to be as fast as the one measured, {within}: state cpu_speed"
         notes.append(remark("cpu-taken-as-fast", text, sigma=CPU_SIGMA))
     if (world := projection.laws.world) is not None:
-        notes += _of_world(projection, world)
+        rows = projection.activities
+        resized = (rows[LAW] == ALPHA_BETA).any()
+        if world.ranks is not None and resized:
+            text = (
+                "every rank keeps its batch: kernels do not change, not even those on shards (of an optimizer), whose "
+                "work depends on the number of ranks"
+            )
+            notes.append(remark("kernels-keep-their-work", text))
+        elif world.ranks is not None:
+            text = "no collective is re-sized: none in the trace states its name, message and group"
+            notes.append(remark("nothing-re-sized", text))
+        messages = placed_messages(projection.communication)
+        model = model_us(messages, projection.host, world.host)
+        known = ~np.isnan(model) & (model > 0)
+        if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
+            kept = projection.laws.keep_waiting
+            stays = "which stays" if kept else "which is projected too (keep_waiting keeps it)"
+            text = f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers"
+            notes.append(remark("collectives-above-model", f"{text}, {stays}", ratio=float(ratio), kept=kept))
     names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
         devices, host = tuple(sorted(names)), projection.host.name
         text = f"the trace names {', '.join(devices)}; it is read as {host}"
         notes.append(remark("device-taken-for", text, devices=devices, host=host))
     return notes + errors_of(trace)
-
-
-def _of_world(projection: Projection, world: World) -> list[Remark]:
-    rows = projection.activities
-    resized = (rows[LAW] == ALPHA_BETA).any()
-    notes = []
-    if world.ranks is not None and resized:
-        text = (
-            "every rank keeps its batch: kernels do not change, not even those on shards (of an optimizer), whose work "
-            "depends on the number of ranks"
-        )
-        notes.append(remark("kernels-keep-their-work", text))
-    elif world.ranks is not None:
-        text = "no collective is re-sized: none in the trace states its name, message and group"
-        notes.append(remark("nothing-re-sized", text))
-    messages = placed_messages(rows[(rows[CATEGORY] == COMMUNICATION).to_numpy()])
-    model = model_us(messages, projection.host, world.host)
-    known = ~np.isnan(model) & (model > 0)
-    if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
-        kept = projection.laws.keep_waiting
-        stays = "which stays" if kept else "which is projected too (keep_waiting keeps it)"
-        text = (
-            f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers, {stays}"
-        )
-        notes.append(remark("collectives-above-model", text, ratio=float(ratio), kept=kept))
-    return notes
 
 
 def changes(result: Result) -> list[Remark]:

@@ -99,45 +99,36 @@ def time_split(
     DataError
         `linked_only` is asked of a trace that has the launch of no activity.
     """
-    rows = _linked(activities) if linked_only else activities
+    rows = activities
+    if linked_only:
+        rows = activities[activities["linked"].to_numpy(dtype=bool)]
+        if rows.empty and len(activities):
+            raise DataError("no activity of the trace has its launch in the file: split the time of all activities")
     if rows.empty:
         return pd.DataFrame({name: pd.Series(dtype=float) for name in (*by, *MEASURES)})
     codes = codes_of(rows[name] for name in by) if by else np.zeros(len(rows), dtype=np.int64)
     starts = rows["start_ns"].to_numpy(dtype=np.int64)
     order = np.lexsort((starts, codes))
-    firsts = order[np.r_[True, np.diff(codes[order]) > 0]]
-    parts = rows.iloc[firsts][list(by)].reset_index(drop=True)
-    parts = parts.astype({name: "str" for name in by if isinstance(rows[name].dtype, pd.CategoricalDtype)})
-    split = pd.concat([parts, _measures(rows, categories(rows, fills=fills), codes, order)], axis=1)
-    return split.sort_values(list(by), kind="stable", ignore_index=True) if by else split
-
-
-def _linked(activities: pd.DataFrame) -> pd.DataFrame:
-    linked = activities["linked"].to_numpy(dtype=bool)
-    if len(linked) and not linked.any():
-        raise DataError("no activity of the trace has its launch in the file: split the time of all activities")
-    return activities[linked]
-
-
-def _measures(rows: pd.DataFrame, category: pd.Series, codes: IntArray, order: IntArray) -> pd.DataFrame:
-    """Return the measures of each part, in the order of its code; `order` sorts the rows by part and start."""
-    part = codes[order]
-    starts = rows["start_ns"].to_numpy(dtype=np.int64)[order]
+    part, starts = codes[order], starts[order]
+    firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
     durations = np.maximum(rows["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
     ends = np.maximum(starts + durations, starts)  # a sum beyond 63 bits wraps around to a negative number
+    category = categories(rows, fills=fills)
     compute, communication, copy = (category.eq(name).to_numpy(dtype=bool)[order] for name in CATEGORIES)
     computation = _union_ns(starts, ends, part, compute)
     communicating = _union_ns(starts, ends, part, compute | communication)
     busy = _union_ns(starts, ends, part, compute | communication | copy)
     exposed = communicating - computation
     whole = _union_ns(starts, ends, part, communication)
-    firsts = np.flatnonzero(np.r_[True, np.diff(part) > 0])
     total = np.maximum.reduceat(ends, firsts) - starts[firsts]
     copying = _union_ns(starts, ends, part, copy)
     values = (
         computation, exposed, busy - communicating, busy, total - busy, total, whole, copying, whole - exposed,
     )  # fmt: skip
-    return pd.DataFrame({name: value / 1e3 for name, value in zip(MEASURES, values, strict=True)})
+    split = rows.iloc[order[firsts]][list(by)].reset_index(drop=True)
+    split = split.astype({name: "str" for name in by if isinstance(rows[name].dtype, pd.CategoricalDtype)})
+    split = pd.concat([split, pd.DataFrame({n: v / 1e3 for n, v in zip(MEASURES, values, strict=True)})], axis=1)
+    return split.sort_values(list(by), kind="stable", ignore_index=True) if by else split
 
 
 def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: BoolArray) -> IntArray:

@@ -152,11 +152,12 @@ def sweep(
     """
     own = own_of(gpu, plan.figure)
     values = sorted({*plan.points, *([] if own is None else [float(own)])})
-    rows = [
-        {"figure": plan.figure, "value": value, "current": value == own}
-        | _flat(evaluate(change(gpu, plan.figure, value)))
-        for value in values
-    ]
+    rows = []
+    for value in values:
+        found = evaluate(change(gpu, plan.figure, value))
+        row = {"figure": plan.figure, "value": value, "current": value == own, END_TO_END: found[END_TO_END]}
+        row |= {TIME + name: us for name, us in found["time_us"].items()}
+        rows.append(row | {SHARE + (bound or UNKNOWN): share for bound, share in found["share"].items()})
     return _filled(pd.DataFrame(rows))
 
 
@@ -203,13 +204,6 @@ def _filled(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with no time for classes and bounds that only other rows have."""
     parts = [name for name in frame.columns if name.startswith((TIME, SHARE))]
     return frame.fillna(dict.fromkeys(parts, 0.0))
-
-
-def _flat(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return what was evaluated as the cells of a row."""
-    times = {TIME + name: us for name, us in result["time_us"].items()}
-    shares = {SHARE + (bound or UNKNOWN): share for bound, share in result["share"].items()}
-    return {END_TO_END: result[END_TO_END], **times, **shares}
 
 
 def _range(figure: str, text: str) -> list[Decimal]:

@@ -80,18 +80,14 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
             raise ParameterError("uncertainty", f"must name what may err, got {name!r}: {nearest(name, sorted(known))}")
         if name in sigmas:
             raise ParameterError("uncertainty", f"gives {name} twice: keep one")
-        sigmas[name] = math.sqrt(math.log1p(_relative(name, number) ** 2))
+        try:
+            value = float(number)
+        except ValueError:
+            raise ParameterError("uncertainty", f"of {name} must be a fraction such as 0.1, got {number!r}") from None
+        if not 0 <= value <= LARGEST:
+            raise ParameterError("uncertainty", f"of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
+        sigmas[name] = math.sqrt(math.log1p(value**2))
     return sigmas
-
-
-def _relative(name: str, number: str) -> float:
-    try:
-        value = float(number)
-    except ValueError:
-        raise ParameterError("uncertainty", f"of {name} must be a fraction such as 0.1, got {number!r}") from None
-    if not 0 <= value <= LARGEST:
-        raise ParameterError("uncertainty", f"of {name} must be from 0 to {LARGEST:g} (0.1 is 10 %), got {number}")
-    return value
 
 
 DEGREE: Final = 3
@@ -122,18 +118,13 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
     variance = float(np.mean(centred**2))
     if variance <= (1e-12 * float(np.abs(values).max())) ** 2:
         return np.zeros(factors)
-    terms = _hermite(scores, degree)
+    polynomials = [scores, (scores**2 - 1) / np.sqrt(2), (scores**3 - 3 * scores) / np.sqrt(6)]  # of unit variance
+    terms = np.stack(polynomials[:degree], axis=2)
     design = np.column_stack([np.ones(rows), terms.reshape(rows, -1)])
     with threadpool_limits(limits=1):  # the same last digit on any number of cores
         coefficients = np.linalg.lstsq(design, centred, rcond=None)[0][1:]
     parts = np.einsum("rfd,fd->rf", terms, coefficients.reshape(factors, degree)).var(axis=0) / variance
     return parts / max(1.0, float(parts.sum()))
-
-
-def _hermite(scores: FloatArray, degree: int) -> FloatArray:
-    """Return the polynomials of degree 1 to `degree`, of unit variance: shape (n_samples, n_factors, degree)."""
-    first = [scores, (scores**2 - 1) / np.sqrt(2), (scores**3 - 3 * scores) / np.sqrt(6)]
-    return np.stack(first[:degree], axis=2)
 
 
 Simulate = Callable[[FloatArray], FloatArray]
@@ -247,22 +238,41 @@ def propagate(
     if len(set(names)) < len(names):
         raise ValueError(f"two factors share a name: {', '.join(sorted(names))}")
     sigmas = np.array([factor.sigma for factor in factors], dtype=np.float64)
-    scores = _scores(samples, len(factors), seed)
+    scores = np.zeros((samples, len(factors)))
+    if factors:  # the points stand for cells of width 2^-30 and are moved from their lower ends to their middles
+        points = qmc.Sobol(len(factors), bits=_BITS, seed=np.random.default_rng(seed)).random(samples)
+        scores = np.asarray(ndtri(points + 0.5 ** (_BITS + 1)), dtype=np.float64)
     reach = float(ndtri((1 + level) / 2))
     steps = np.diag(np.exp(reach * sigmas) - 1)
     alone = 1 + np.vstack([np.zeros_like(sigmas), np.diag(np.exp(-reach * sigmas) - 1), steps])
-    times = _simulated(simulate, np.vstack([alone, np.exp(scores * sigmas)]))
+    rows = np.vstack([alone, np.exp(scores * sigmas)])
+    times = np.asarray(simulate(rows), dtype=np.float64)
+    if times.shape != (len(rows),) or not (np.isfinite(times) & (times > 0)).all():
+        raise ValueError(f"simulate must return one positive finite time for each of {len(rows)} rows")
     nominal, drawn = float(times[0]), times[len(alone) :]
     low, high = times[1 : len(alone)].reshape(2, -1)
     bounds = _bounds(drawn, level)
     halves = np.abs(_bounds(drawn[: samples // 2], level) - _bounds(drawn[samples // 2 :], level))
+    shares = np.zeros(len(factors))
+    shares[sigmas > 0] = first_order_shares(scores[:, sigmas > 0], drawn)
+    tornado = pd.DataFrame(
+        {
+            "name": names,
+            "group": [factor.group for factor in factors],
+            "sigma": [factor.sigma for factor in factors],
+            "low_us": low,
+            "high_us": high,
+            "swing_us": np.abs(high - low),
+            "share": shares,
+        }
+    )
     return Uncertainty(
         level=level,
         nominal_us=nominal,
         median_us=float(bounds[1]),
         lower_us=min(float(bounds[0]), nominal),
         upper_us=max(float(bounds[2]), nominal),
-        tornado=_tornado(factors, low, high, _shares(scores, drawn, sigmas)),
+        tornado=tornado.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True),
         samples=samples,
         seed=seed,
         convergence=float(halves.max()) / nominal,
@@ -276,50 +286,9 @@ def check_sample(level: float, samples: int) -> None:
         raise ParameterError("samples", f"must be a power of two from 16 on, got {samples}")
 
 
-def _scores(samples: int, factors: int, seed: int) -> FloatArray:
-    """Return standard normal scores from a scrambled Sobol' sequence: shape (samples, factors).
-
-    The points stand for cells of width 2^-30 and are moved from their lower ends, where 0 is one, to their middles.
-    """
-    if not factors:
-        return np.zeros((samples, 0))
-    points = qmc.Sobol(factors, bits=_BITS, seed=np.random.default_rng(seed)).random(samples)
-    return np.asarray(ndtri(points + 0.5 ** (_BITS + 1)), dtype=np.float64)
-
-
-def _simulated(simulate: Simulate, rows: FloatArray) -> FloatArray:
-    """Return the times of all rows."""
-    times = np.asarray(simulate(rows), dtype=np.float64)
-    if times.shape != (len(rows),) or not (np.isfinite(times) & (times > 0)).all():
-        raise ValueError(f"simulate must return one positive finite time for each of {len(rows)} rows")
-    return times
-
-
 def _bounds(times: FloatArray, level: float) -> FloatArray:
     """Return lower bound, median and upper bound; the k-th smallest of n stratified draws stands for (k - 1/2) / n."""
     return np.quantile(times, [(1 - level) / 2, 0.5, (1 + level) / 2], method="hazen")
-
-
-def _shares(scores: FloatArray, drawn: FloatArray, sigmas: FloatArray) -> FloatArray:
-    """Return the first-order shares; a factor without uncertainty has none."""
-    shares = np.zeros(len(sigmas))
-    shares[sigmas > 0] = first_order_shares(scores[:, sigmas > 0], drawn)
-    return shares
-
-
-def _tornado(factors: Sequence[Factor], low: FloatArray, high: FloatArray, shares: FloatArray) -> pd.DataFrame:
-    table = pd.DataFrame(
-        {
-            "name": [factor.name for factor in factors],
-            "group": [factor.group for factor in factors],
-            "sigma": [factor.sigma for factor in factors],
-            "low_us": low,
-            "high_us": high,
-            "swing_us": np.abs(high - low),
-            "share": shares,
-        }
-    )
-    return table.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True)
 
 
 CPU: Final = "cpu_speed"
@@ -383,8 +352,15 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     found = []
     for name, part in rows.groupby(class_of(rows), sort=True):
         kind = "communication" if (part[CATEGORY] == COMMUNICATION).any() else "law"
-        sigma, basis = (stated[str(name)], STATED) if str(name) in stated else _sigma(part)
-        found.append((str(name), kind, sigma, basis))
+        if str(name) in stated:
+            found.append((str(name), kind, stated[str(name)], STATED))
+            continue
+        sigma, weight = (part[column].to_numpy(dtype=float) for column in (SIGMA, "projected_us"))
+        measured = ~np.isnan(sigma)
+        basis = MEASURED if measured.all() else PARTLY if measured.any() else ASSUMED
+        sigma = np.where(measured, sigma, UNMEASURED)
+        mean = np.sqrt(np.average(sigma**2, weights=weight)) if weight.sum() else sigma.max()
+        found.append((str(name), kind, float(mean), basis))
     return pd.DataFrame(found, columns=["op_class", "kind", "sigma", "basis"])
 
 
@@ -463,14 +439,3 @@ def class_of(activities: pd.DataFrame) -> np.ndarray:
     """Return the class under which the error of each activity counts: its op class, `UNKNOWN` where it has none."""
     op_class = activities["op_class"].astype(str).to_numpy(dtype=object)
     return np.where(op_class == "", UNKNOWN, op_class)
-
-
-def _sigma(part: pd.DataFrame) -> tuple[float, str]:
-    """Return the sigma of a class, and what it rests on."""
-    sigma, weight = (part[name].to_numpy(dtype=float) for name in (SIGMA, "projected_us"))
-    measured = ~np.isnan(sigma)
-    basis = MEASURED if measured.all() else PARTLY if measured.any() else ASSUMED
-    sigma = np.where(measured, sigma, UNMEASURED)
-    if not weight.sum():
-        return float(sigma.max()), basis
-    return float(np.sqrt(np.average(sigma**2, weights=weight))), basis

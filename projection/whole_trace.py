@@ -18,15 +18,13 @@ from ..laws.applied import check_law
 from ..laws.base import overheads_of
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.summary import Annotated
-from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, communication_factors
+from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, World, communication_factors, world_factors
 from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
-from .kernel_laws import DEFAULT_LAW, SPLITS, Correction, compute_factors
-from .kernel_work import is_queued
+from .kernel_laws import DEFAULT_LAW, SPLITS, Correction, compute_factors, is_queued
 from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
 from .replay import Times, critical_path, own_time, replay, totals_us
 from .split import CATEGORIES, COMMUNICATION, categories
-from .worlds import World, world_factors
 
 Gaps = Literal["kept", "scaled", "modelled"]
 GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
@@ -57,7 +55,7 @@ class Laws:
     network: NodeBandwidths | None = None  # what the user says of the network between nodes
     keep_waiting: bool = False  # as for `communication_factors`
     corrections: Mapping[str, Correction] = field(default_factory=dict)  # per op class, for `compute_factors`
-    world: World | None = None  # other ranks, another network: collectives go by `worlds.world_factors`
+    world: World | None = None  # other ranks, another network: collectives go by `collective_laws.world_factors`
 
     def __post_init__(self) -> None:
         check_law(self.compute)
@@ -113,6 +111,11 @@ class Projection:
     cpu: float
     idle: float = 1.0
     folded: Folded | None = None
+
+    @property
+    def communication(self) -> pd.DataFrame:
+        """The activities that communicate."""
+        return self.activities[(self.activities[CATEGORY] == COMMUNICATION).to_numpy()]
 
     @cached_property
     def projected_ns(self) -> FloatArray:
@@ -225,8 +228,8 @@ def project_trace(
 
     The trace has the CPU's calls (`Options(calls=True)`), if gaps are to be told apart; ``graph`` is that of the trace,
     where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`; ``folded`` are the phases of
-    which the trace has a few repeats. A DataError says that the
-    trace has no activity, or none with a duration, or that a law cannot be used.
+    which the trace has a few repeats. A DataError says that the trace has no activity, or none with a duration, or that
+    a law cannot be used.
     """
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
@@ -241,7 +244,11 @@ def project_trace(
     if laws.gaps == "modelled":
         return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
     if laws.gaps == "scaled":
-        stretch = _stretch(projection)
+        # by how much the time in which anything runs changes
+        duration, projected = graph.duration_ns[counted], projection.projected_ns[counted]
+        own = projection.own_ns * projection.weights
+        ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
+        stretch = float((own * ratio).sum() / own.sum())
         return replace(projection, target_graph=graph.stretched(stretch), cpu=cpu * stretch, idle=stretch)
     return projection
 
@@ -291,14 +298,6 @@ def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: L
     return communication_factors(
         activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
     )
-
-
-def _stretch(projection: Projection) -> float:
-    """Return by how much the time in which anything runs changes."""
-    duration, own = projection.graph.duration_ns[projection.counted], projection.own_ns
-    projected, own = projection.projected_ns[projection.counted], own * projection.weights
-    ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
-    return float((own * ratio).sum() / own.sum())
 
 
 def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU) -> Graph:

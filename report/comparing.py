@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..evaluation.paired import PairedDifference, SchemeComparison
-from ..projection.trace_changes import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
+from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from .document import (
     Bar,
     Bars,
@@ -212,7 +212,7 @@ PARTS: Final = {
     "gaps": "time without any activity",
     "overlap": "activities that overlap",
 }
-"""Part of a difference of two traces (`projection.trace_changes.PARTS`) -> words."""
+"""Part of a difference of two traces (`projection.comparison.PARTS`) -> words."""
 _TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warning", SAME: ""}
 _CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..projection.fidelity import Basis, Fidelity
+from ..projection.comparison import Basis, Fidelity
 from ..projection.passes import PassPlan
 from ..traces.cleaning.joining import Coverage
 from .cleaning import coverage_json, coverage_parts

@@ -703,7 +703,7 @@ def _job_sections(job: Job) -> Iterator[Section]:
 
 
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
-    """Return what traced ranks send, by collective and between pairs (`projection.ranks`)."""
+    """Return what traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
     known = sent[sent["sent_bytes"] > 0].groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
     most = known.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")

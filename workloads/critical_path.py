@@ -25,7 +25,7 @@ from ..laws.rates import run_as
 from ..laws.streaming import ROW_WISE, STREAMING
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
-from ..projection.worlds import collective_us
+from ..projection.collective_laws import collective_us
 from .kernel_times import LAUNCH_US, Times, by_runs
 from .layer_graph import GraphSetting, LayerGraph, LayerOfGraph
 from .releases import PRIORS

@@ -40,7 +40,7 @@ from ..errors import DataError, ParameterError
 from ..operators.call import Tensor
 from ..operators.operators import OPS
 from ..output import visible
-from ..projection.alpha_beta import collective_of
+from ..projection.collective_laws import collective_of
 from ..readers.execution_trace import read_execution_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark

@@ -30,7 +30,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import DataError
 from ..operators.work import BITS
-from ..projection.worlds import collective_us
+from ..projection.collective_laws import collective_us
 from .architecture import cached_per_token, layer
 from .kernel_times import LAUNCH_US, Sources
 from .releases import CONSTANTS

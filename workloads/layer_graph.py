@@ -26,8 +26,7 @@ from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
 from ..output import visible
-from ..projection.alpha_beta import COLLECTIVES, SEND_RECV, collective_of
-from ..projection.worlds import ONE_NODE
+from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..readers.execution_trace import is_execution_trace
 from ..readers.files import head
 from ..readers.onnx_model import is_onnx

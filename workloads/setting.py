@@ -14,7 +14,7 @@ from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
-from ..projection.worlds import ONE_NODE
+from ..projection.collective_laws import ONE_NODE
 from . import architecture
 from .architecture import Architecture, check_split
 

@@ -26,7 +26,7 @@ from typing import Final
 from ..laws.achieved import streaming_gbs
 from ..laws.product import ProductLaw
 from ..operators.work import BITS
-from ..projection.worlds import collective_us
+from ..projection.collective_laws import collective_us
 from .architecture import Architecture, Layer, cached_per_token, layer
 from .inference import GIB, RESERVED_GIB, US, WIDE_BYTES
 from .kernel_times import LearnedProducts, Sources

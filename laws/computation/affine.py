@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...arrays import FloatArray
 from ..achieved import achieved, memory_shares
 from ..base import LATENCY, Law, Pair, Rows, Scaled
 from ..bounds import LAUNCH_FLOOR_US, bounded
@@ -34,7 +33,9 @@ class Affine(Law):
         law = bounded(rows, own, others)
         memory = BANDWIDTH.scaled(rows, pair)
         shares = memory_shares(pair.host, pair.target)
-        works = _share_of_work(np.maximum(own.roofline_us, others.roofline_us))
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 to 1 between the floor over and times the root of 2
+            over_floor = np.log2(np.maximum(own.roofline_us, others.roofline_us) / LAUNCH_FLOOR_US)
+            works = np.clip(over_floor + 0.5, 0.0, 1.0)
         clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
         factor = law.factor**works * (1.0 if missing else clocks) ** (1 - works)
         bound, why = np.where(works < 0.5, LATENCY, law.bound).astype(object), law.why.copy()
@@ -47,9 +48,3 @@ class Affine(Law):
 
 
 LAW = Affine()
-
-
-def _share_of_work(roofline_us: FloatArray) -> FloatArray:
-    """Return how far each kernel follows its roofline: from 0 to 1 between the floor over and times the root of 2."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.clip(np.log2(roofline_us / LAUNCH_FLOOR_US) + 0.5, 0.0, 1.0), dtype=np.float64)

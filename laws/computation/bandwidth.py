@@ -8,7 +8,6 @@ from ...arrays import FloatArray
 from ...errors import NotPublishedError
 from ...hardware import GPU
 from ...operators.operators import Work
-from ...remarks import Remark
 from ..base import HOST_LINK, LINK, MEMORY, DeviceLaw, Pair, Rows, Scaled
 from ..rates import chosen, memory_us, ratio
 
@@ -35,20 +34,16 @@ class Bandwidth(DeviceLaw):
         """Return the ratio of the memories, or of the links to the host."""
         linked = np.isin(rows.direction, HOST_LINK)
         memory, lacks = ratio(pair.host, pair.target, "memory_bw_gbs")
-        link, unknown = _link_ratio(pair)
+        link, unknown = np.nan, None
+        try:
+            link = 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen"))
+        except NotPublishedError as error:
+            unknown = error.remark
         return Scaled(
             np.where(linked, link, memory),
             np.where(linked, LINK, MEMORY).astype(object),
             chosen([linked], [unknown], lacks),
         )
-
-
-def _link_ratio(pair: Pair) -> tuple[float, Remark | None]:
-    """Return the rate of the host's PCIe over that of the target: a generation doubles it."""
-    try:
-        return 2.0 ** (pair.host.require("pcie_gen") - pair.target.require("pcie_gen")), None
-    except NotPublishedError as error:
-        return np.nan, error.remark
 
 
 LAW = Bandwidth()

@@ -7,7 +7,7 @@ import pytest
 
 from flopcast.benchmarks.link_fitting import Timings
 from flopcast.benchmarks.projection_communication import file_of, timings_of
-from flopcast.projection.alpha_beta import Link
+from flopcast.projection.collective_laws import Link
 
 
 @pytest.fixture(scope="session", name="timings_of")

@@ -22,7 +22,7 @@ from flopcast.benchmarks.projection_communication import (
     timings_of,
 )
 from flopcast.hardware import find
-from flopcast.projection.alpha_beta import Link, Protocol, law_errors, measured_links
+from flopcast.projection.collective_laws import Link, Protocol, law_errors, measured_links
 
 SIZES = 2.0 ** np.arange(12, 26, 0.5)
 

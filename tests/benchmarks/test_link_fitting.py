@@ -6,7 +6,7 @@ import pytest
 from flopcast.benchmarks.link_fitting import Timings, fit_link, folds_of, held_out, log_errors
 from flopcast.errors import DataError
 from flopcast.hardware import find
-from flopcast.projection.alpha_beta import Link, Protocol
+from flopcast.projection.collective_laws import Link, Protocol
 
 GPU = find("H100 SXM5")
 TRUE = Link(

@@ -11,7 +11,7 @@ import pytest
 from flopcast import projection
 from flopcast.benchmarks.link_fitting import Timings, fit_link, held_out
 from flopcast.hardware import find
-from flopcast.projection.alpha_beta import Link, Protocol, find_link, law_errors, measured_links
+from flopcast.projection.collective_laws import Link, Protocol, find_link, law_errors, measured_links
 
 LINKS = {f"{link.gpus[0]} {link.collective}": link for link in measured_links()}
 every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)

@@ -18,8 +18,8 @@ from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
+from flopcast.projection.collective_laws import collective_us
 from flopcast.projection.whole_trace import GAPS, projected_times
-from flopcast.projection.worlds import collective_us
 from flopcast.readers import Measurements
 from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.report.document import Table

@@ -15,7 +15,7 @@ from flopcast.laws.applied import EVERY
 from flopcast.laws.base import DeviceLaw, Law, Pair, Scaled
 from flopcast.laws.rates import memory_us
 from flopcast.operators.operators import Work
-from flopcast.projection.kernel_work import NO_WORK, of_activities
+from flopcast.projection.kernel_laws import NO_WORK, of_activities
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
 
 

@@ -246,7 +246,7 @@ kinds.__path__.append({str(tmp_path)!r})
 import pandas as pd, flopcast as fc
 from flopcast.features.catalogue import BY_NAME
 from flopcast.operators.call import Tensor
-from flopcast.projection.kernel_work import class_of
+from flopcast.projection.kernel_laws import class_of
 from flopcast.traces.activity_work import call_text, describe_call
 found = describe_call("my::scan", call_text([Tensor((4, 6), "fp32"), "2"]))
 print(found["op"], found["rows"], found["cols"], found["depth"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.projection.alpha_beta import (
+from flopcast.projection.collective_laws import (
     ALGORITHMS,
     COLLECTIVES,
     Link,

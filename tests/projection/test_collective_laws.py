@@ -10,8 +10,16 @@ import pytest
 
 from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import all_gpus, find
-from flopcast.projection.alpha_beta import Link, Protocol, law_errors, measured_links
-from flopcast.projection.collective_laws import LAWS, NodeBandwidths, communication_factors, link_bandwidth_gbs
+from flopcast.projection.collective_laws import (
+    LAWS,
+    Link,
+    NodeBandwidths,
+    Protocol,
+    communication_factors,
+    law_errors,
+    link_bandwidth_gbs,
+    measured_links,
+)
 from flopcast.remarks import remark
 from flopcast.traces.summary import Annotated
 

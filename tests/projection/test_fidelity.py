@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.projection.fidelity import Basis, Fidelity, Profiled, fidelity, trace_times
+from flopcast.projection.comparison import Basis, Fidelity, Profiled, fidelity, trace_times
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark
 from flopcast.report.profilers import fidelity_json

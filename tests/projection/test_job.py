@@ -11,8 +11,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.hardware import find
-from flopcast.projection.job import Job, project_job
-from flopcast.projection.ranks import communication_table
+from flopcast.projection.job import Job, communication_table, project_job
 from flopcast.projection.whole_trace import Laws
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import Annotated, annotate

@@ -12,8 +12,7 @@ from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import all_gpus, find
 from flopcast.laws import OF_COMPUTATION
 from flopcast.laws.base import Overhead
-from flopcast.projection.kernel_laws import COLUMNS, ERRORS, Correction, LawError, compute_factors, sigmas
-from flopcast.projection.kernel_work import NO_WORK
+from flopcast.projection.kernel_laws import COLUMNS, ERRORS, NO_WORK, Correction, LawError, compute_factors, sigmas
 from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
 from flopcast.traces.classes import op_classes

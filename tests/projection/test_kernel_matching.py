@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flopcast.projection.kernel_matching import function_name, match_kernels
+from flopcast.projection.comparison import function_name, match_kernels
 from flopcast.traces.dispatches import dispatch_table
 
 

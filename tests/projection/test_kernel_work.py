@@ -10,7 +10,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.laws.base import OVERHEADS, Overhead, overheads_of
 from flopcast.operators.operators import OPS, WHOLE
-from flopcast.projection.kernel_work import (
+from flopcast.projection.kernel_laws import (
     HELPER,
     NO_WORK,
     class_of,

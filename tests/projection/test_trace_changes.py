@@ -11,7 +11,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError
-from flopcast.projection.trace_changes import TraceChanges, trace_changes
+from flopcast.projection.comparison import TraceChanges, trace_changes
 from flopcast.report.comparing import traces_document
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import Annotated, annotate

@@ -8,9 +8,16 @@ import pytest
 
 from flopcast.errors import ParameterError
 from flopcast.hardware import Network, find
-from flopcast.projection.alpha_beta import find_link, measured_links
-from flopcast.projection.collective_laws import communication_factors
-from flopcast.projection.worlds import World, collective_us, model_us, placed_messages, world_factors
+from flopcast.projection.collective_laws import (
+    World,
+    collective_us,
+    communication_factors,
+    find_link,
+    measured_links,
+    model_us,
+    placed_messages,
+    world_factors,
+)
 
 MI300X, MI355X, H100 = (find(name) for name in ("MI300X", "MI355X", "H100 SXM5"))
 SIZE = 64_000_000

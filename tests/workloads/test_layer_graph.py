@@ -15,7 +15,7 @@ from flopcast.benchmarks.scoreboard import measured_attention
 from flopcast.errors import DataError
 from flopcast.hardware import Network, find
 from flopcast.laws.fused_attention import Attention
-from flopcast.projection.worlds import collective_us
+from flopcast.projection.collective_laws import collective_us
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import is_graph, read_layers
 

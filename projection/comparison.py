@@ -1,0 +1,658 @@
+"""Traces of one workload compared: which profiler to believe, and what changed from one trace to the next.
+
+Every profiler slows what it watches, and each in its own way (`fidelity`). The times of one workload under several
+profilers, or settings of one, are held against the time it takes when nobody watches. Kernels and the gaps between them
+add up to the end-to-end time of the trace, first start to last end on the GPU; that of the profiler to believe is
+nearest to the unprofiled time. The sum of the kernels alone cannot decide: a profiler that runs kernels one by one (to
+read counters) may leave each of them unharmed and still stretch the step. Kernels are matched by name and order
+(`match_kernels`).
+
+What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said of calls, matched
+by operator, shape and formats; where the operator is not known, of kernels by their name. What a call runs on the GPU
+may be another kernel in the other trace. The difference of the end-to-end times is taken apart without rest: calls that
+only one trace has, calls that one has more often, time per call, and what does not add up in time (gaps between
+activities, activities that overlap).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ..arrays import IntArray, ObjectArray
+from ..errors import DataError, ParameterError
+from ..operators.operators import OPS
+from ..remarks import Remark, remark
+from ..table.problems import codes_of
+from ..traces.activity_work import UNKNOWN, WORDS
+from ..traces.classes import bare_name
+from ..traces.dispatches import KERNEL, empty_steps
+from ..traces.quality import busy_ns, span_ns
+from ..traces.summary import Annotated, errors_of, measurements
+from .split import DEVICE, STREAM
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Kernels that every trace has.
+
+    Attributes
+    ----------
+    names : ndarray of str of shape (n_matched,)
+        Kernel names, without what profilers put around them.
+    durations_ns : ndarray of int64 of shape (n_matched, n_traces)
+        How long each took in each trace, 0 for negative durations; in the order of the first trace.
+    by_queue : bool
+        Whether order is that on a queue; else on a GPU, because the traces have different numbers of queues (a profiler
+        may record streams, another the hardware queues they share).
+    cut : bool
+        Whether names were cut to the function, because a trace has no more than that.
+    uneven_share : float
+        Share of the kernel time of all traces that is of kernels which do not occur equally often in all of them, 0 to
+        1. Of these, the order may be shifted by what only one trace recorded.
+    """
+
+    names: ObjectArray
+    durations_ns: IntArray
+    by_queue: bool
+    cut: bool
+    uneven_share: float
+
+
+def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
+    """Return the kernels that all traces have: the nth of a name on a queue of one is the nth of it in the others.
+
+    Queues have other numbers in every profiler: they correspond by their GPU, then by how many kernels they run, then
+    by their first start. GPUs correspond by number. Each trace gives its kernels as rows of a dispatch table, at least
+    one; the matching is of no kernel where no name is common to all.
+    """
+    names, cut = common_spelling([rows["name"] for rows in traces])
+    by_queue = len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1
+    columns = STREAM if by_queue else DEVICE
+    rows = pd.concat([_keyed(own.assign(name=spelt), columns) for own, spelt in zip(traces, names, strict=True)])
+    trace = np.repeat(np.arange(len(traces)), [len(own) for own in traces])
+    kind = codes_of([rows["place"], rows["name"]])
+    nth = rows.groupby([trace, kind]).cumcount().to_numpy()
+    key = codes_of([kind, nth])
+    matched = np.flatnonzero(np.bincount(key)[key] == len(traces))
+    order = matched[np.lexsort((trace[matched], key[matched]))].reshape(-1, len(traces))
+    durations = rows["duration_ns"].to_numpy()
+    codes = kind * len(traces) + trace
+    counts = np.bincount(codes, minlength=(int(kind.max()) + 1) * len(traces)).reshape(-1, len(traces))
+    uneven = (counts.min(axis=1) < counts.max(axis=1))[kind]
+    return Matching(
+        names=rows["name"].to_numpy(dtype=object)[order[:, 0]],
+        durations_ns=durations[order],
+        by_queue=by_queue,
+        cut=cut,
+        uneven_share=float(durations[uneven].sum() / max(durations.sum(), 1)),
+    )
+
+
+def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], bool]:
+    """Return the names of each trace's kernels as all of the traces spell them, and whether that cut any.
+
+    One profiler writes "void ns::function<float>(float*)", another "function" alone.
+    """
+    spelt = [pd.factorize(names.astype(object)) for names in traces]
+    bare = [[bare_name(name) for name in names] for _, names in spelt]
+    whole = [any(function_name(name) != name for name in names) for names in bare]
+    cut = any(whole) and not all(whole)
+    common = [[function_name(name) for name in names] for names in bare] if cut else bare
+    return [np.array(names, dtype=object)[codes] for (codes, _), names in zip(spelt, common, strict=True)], cut
+
+
+def function_name(name: str) -> str:
+    """Return a kernel's name without namespaces, template arguments and parameters.
+
+    Examples
+    --------
+    >>> function_name("at::native::(anonymous namespace)::softmax<float, 4>(float*, int)")
+    'softmax'
+    """
+    whole = name.replace("(anonymous namespace)", "")
+    return re.sub(r"[<(].*$", "", whole).rsplit("::", 1)[-1].strip()
+
+
+def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return `place` (number of queue or GPU), `name` and `duration_ns` of each kernel, in the order of the starts."""
+    ordered = rows.iloc[np.argsort(rows["start_ns"].to_numpy(), kind="stable")]
+    codes = codes_of(ordered[name] for name in columns)  # in order of appearance, which is that of the first start
+    parts = ordered["gpu"].groupby(codes).agg(["first", "size"])
+    ranked = parts.assign(size=-parts["size"]).sort_values(["first", "size"], kind="stable").index
+    numbers = np.empty(len(parts), dtype=np.int64)
+    numbers[ranked] = np.arange(len(parts))
+    return pd.DataFrame(
+        {
+            "place": numbers[codes],
+            "name": ordered["name"].to_numpy(dtype=object),
+            "duration_ns": np.maximum(ordered["duration_ns"].to_numpy(dtype=np.int64), 0),
+        }
+    )
+
+
+_COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "process", "gpu", "stream", "step"]
+"""Columns that times and the matching of kernels need."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One workload as one profiler, or one setting of it, recorded it."""
+
+    label: str
+    activities: pd.DataFrame  # dispatch table
+    steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
+    step_count: int | None = None  # of the whole trace, where the user says so; None: those that it records
+
+    @classmethod
+    def of(cls, label: str, trace: Annotated, step_count: int | None = None) -> Profiled:
+        """Return the same of a trace as it was read."""
+        return cls(label, trace.dispatches, trace.steps, step_count)
+
+    def counted(self) -> pd.DataFrame:
+        """Return the activities that count: those of the steps recorded, all where the user says how many there are.
+
+        Only what times and the matching of kernels need is kept of them: traces have many columns. A DataError says
+        that there are no kernels, none with a duration, or that `step_count` is not positive.
+        """
+        if self.step_count is not None and self.step_count < 1:
+            raise ParameterError("steps", f"must be at least 1, got {self.step_count}")
+        rows = self.activities[_COLUMNS]
+        if self.step_count is None and rows["step"].notna().any():
+            rows = rows[rows["step"].notna()]
+        kernels = kernels_of(rows)
+        if kernels.empty:
+            raise DataError("no kernels in this trace: give one that has them", source=self.label)
+        if kernels["duration_ns"].max() <= 0:
+            raise DataError("no kernel of this trace has a duration: give a run that was timed", source=self.label)
+        return rows
+
+
+@dataclass(frozen=True)
+class TraceTimes:
+    """The times of one trace, in microseconds over all its steps.
+
+    Where the trace records steps, what was launched outside them is left out. Of several GPUs the one with the longest
+    end-to-end time counts.
+
+    Attributes
+    ----------
+    label : str
+        What the trace is called.
+    gpus, kernels : int
+        GPUs with kernels; kernels of the one that counts.
+    steps : int or None
+        Number of steps; None where nobody knows.
+    kernel_us : float
+        Sum of the kernels' durations, overlapping or not.
+    busy_us, gaps_us, end_to_end_us : float
+        Time with at least one kernel, copy or fill; time without; their sum: first start to last end.
+    cpu_step_us : float or None
+        Median duration of the steps as the CPU saw them; None where the trace records none.
+    """
+
+    label: str
+    gpus: int
+    kernels: int
+    steps: int | None
+    kernel_us: float
+    busy_us: float
+    gaps_us: float
+    end_to_end_us: float
+    cpu_step_us: float | None
+
+    @property
+    def end_to_end_per_step_us(self) -> float | None:
+        """End-to-end time of a step, the mean over all; None where nobody knows how many there are."""
+        return self.end_to_end_us / self.steps if self.steps else None
+
+
+def _gpus(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the activities of each GPU that ran kernels."""
+    parts = (part for _, part in rows.groupby(list(DEVICE), dropna=False, observed=True))
+    return [part for part in parts if part["kind"].eq(KERNEL).any()]
+
+
+def kernels_of(activities: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels among the activities."""
+    return activities[activities["kind"] == KERNEL]
+
+
+def kernel_us(kernels: pd.DataFrame) -> float:
+    """Return the sum of the kernels' durations in microseconds; negative ones count as none."""
+    return float(kernels["duration_ns"].clip(lower=0).sum()) / 1e3
+
+
+def trace_times(trace: Profiled) -> TraceTimes:
+    """Return the times of a trace; a DataError as for `Profiled.counted`."""
+    rows = trace.counted()
+    gpus = _gpus(rows)
+    longest = max(gpus, key=span_ns)
+    kernels, busy, total = kernels_of(longest), busy_ns(longest), span_ns(longest)
+    cpu = trace.steps.loc[trace.steps["step"].isin(rows["step"].dropna()), "duration_ns"]
+    return TraceTimes(
+        label=trace.label,
+        gpus=len(gpus),
+        kernels=len(kernels),
+        steps=trace.step_count or int(rows["step"].nunique()) or None,
+        kernel_us=kernel_us(kernels),
+        busy_us=busy / 1e3,
+        gaps_us=(total - busy) / 1e3,
+        end_to_end_us=total / 1e3,
+        cpu_step_us=float(cpu.median()) / 1e3 if len(cpu) else None,
+    )
+
+
+_LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
+_UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note
+_KERNELS = {
+    "label": "str", "kernel": "str", "count": "int64", "time_us": "float64", "ratio": "float64", "spread": "float64",
+}  # fmt: skip
+
+
+class Basis(StrEnum):
+    """What the choice of a profiler rests on: the time nearest to the unprofiled one, or the shortest kernels."""
+
+    UNPROFILED = "nearest-to-unprofiled"
+    SHORTEST = "shortest-kernels"
+
+
+@dataclass(frozen=True)
+class KernelAgreement:
+    """The kernels of a trace that all traces have, against those of the trace that is believed.
+
+    Attributes
+    ----------
+    matched : int
+        Number of kernels.
+    matched_us : float
+        Sum of their durations in this trace.
+    matched_share : float
+        Their share of the time of all its kernels, 0 to 1.
+    ratio, ratio_spread : float or None
+        Median of duration / duration in the trace that is believed, and its median absolute deviation; None where no
+        matched kernel has a duration in every trace.
+    """
+
+    matched: int
+    matched_us: float
+    matched_share: float
+    ratio: float | None
+    ratio_spread: float | None
+
+
+@dataclass(frozen=True)
+class TraceFidelity:
+    """What is said of one trace.
+
+    Attributes
+    ----------
+    times : TraceTimes
+        Its kernels, gaps, and time end to end.
+    overhead, cpu_overhead : float or None
+        How much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None
+        where either time is unknown.
+    kernel_ratio : float or None
+        Sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap, or the profiler
+        stretches them; far below 1 is time without kernels, or kernels that were not recorded.
+    agreement : KernelAgreement or None
+        Its kernels against those of the trace that is believed; None for a trace alone.
+    """
+
+    times: TraceTimes
+    overhead: float | None
+    cpu_overhead: float | None
+    kernel_ratio: float | None
+    agreement: KernelAgreement | None = None
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """What several profilers say of one workload.
+
+    Attributes
+    ----------
+    unprofiled_us : float or None
+        End-to-end time of a step that nobody watched, where it is known.
+    traces : tuple of TraceFidelity
+        In the order given.
+    believed : int
+        Place among them of the trace to believe.
+    basis : Basis
+        What that rests on.
+    kernels : DataFrame
+        `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
+        `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
+        alone.
+    notes : tuple of Remark
+        What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``.
+    """
+
+    unprofiled_us: float | None
+    traces: tuple[TraceFidelity, ...]
+    believed: int
+    basis: Basis
+    kernels: pd.DataFrame
+    notes: tuple[Remark, ...]
+
+    @property
+    def best(self) -> str:
+        """Label of the trace to believe."""
+        return self.traces[self.believed].times.label
+
+    @property
+    def verdict(self) -> Remark:
+        """The outcome, no stronger than what it rests on; its code is that of `basis`."""
+        trace = self.traces[self.believed]
+        if trace.overhead is None:
+            assert trace.agreement is not None
+            matched_us, matched = trace.agreement.matched_us, trace.agreement.matched
+            text = (
+                f"{self.best} has the shortest kernels ({matched_us:.1f} µs for the {matched} that all traces have): a "
+                "weaker sign than agreement with the unprofiled time, which was not given"
+            )
+            return remark(Basis.SHORTEST.value, text, label=self.best, matched_us=matched_us, matched=matched)
+        step_us, alone = trace.times.end_to_end_per_step_us, len(self.traces) == 1
+        assert step_us is not None and self.unprofiled_us is not None  # noqa: PT018
+        text = (
+            f"{self.best if alone else f'{self.best} agrees best'}: {step_us / 1e3:.3f} ms per step, "
+            f"{self.unprofiled_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %); its kernels add up to "
+            f"{trace.kernel_ratio:.3f} of the unprofiled time"
+        )
+        return remark(
+            Basis.UNPROFILED.value,
+            text,
+            label=self.best,
+            alone=alone,
+            step_us=step_us,
+            unprofiled_us=self.unprofiled_us,
+            overhead=trace.overhead,
+            kernel_ratio=trace.kernel_ratio,
+        )
+
+
+def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> Fidelity:
+    """Return how far traces of one workload agree with each other and with its unprofiled time.
+
+    Parameters
+    ----------
+    traces : sequence of Profiled
+        At least two, or one with an unprofiled time.
+    unprofiled_us : float, optional
+        End-to-end time of a step without any profiler, in microseconds. The trace to believe is the one whose
+        end-to-end time per step is nearest. Without it, the one whose matched kernels are shortest in all, which is a
+        weaker statement.
+
+    Raises
+    ------
+    DataError
+        Nothing to compare, equal labels, different GPUs, an impossible unprofiled time or number of steps, an unknown
+        number of steps where it matters, a trace without kernels or times, or traces with no kernels in common.
+    """
+    labels = [trace.label for trace in traces]
+    if not labels or (len(labels) == 1 and unprofiled_us is None):
+        raise DataError("nothing to compare: give a second trace of the workload, or its unprofiled time")
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
+    if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
+        raise ParameterError("unprofiled_us", f"must be above 0, got {unprofiled_us:g}: give the time of one step")
+    devices = {
+        trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""})) for trace in traces
+    }
+    known = {label: device for label, device in devices.items() if device}
+    if len(set(known.values())) > 1:
+        told = "; ".join(f"{label} on {device}" for label, device in known.items())
+        raise DataError(f"profilers can be compared on one GPU only, got {told}: give traces of one GPU")
+    found = []
+    for times in map(trace_times, traces):
+        if unprofiled_us is None:
+            found.append(TraceFidelity(times, None, None, None))
+            continue
+        if times.steps is None or times.end_to_end_per_step_us is None:
+            raise DataError("this trace records no steps: say how many it holds", source=times.label)
+        cpu = None if times.cpu_step_us is None else (times.cpu_step_us / unprofiled_us - 1) * 100
+        overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
+        found.append(TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us))
+    if len(traces) == 1:
+        nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
+        return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, ())
+    kernels = [kernels_of(trace.counted()) for trace in traces]
+    matching = match_kernels(kernels)
+    shares = matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
+    if shares.max() < _LEAST:
+        names = f"{', '.join(labels[:-1])} and {labels[-1]}"
+        few = f"the kernels common to {names} take under {_LEAST:.0%} of the time"
+        raise DataError(
+            f"{few if len(matching.names) else f'no kernel is common to {names}'}: not the same workload, or a "
+            "profiler shortened the names; give traces of one workload with full kernel names"
+        )
+    if unprofiled_us is None:
+        believed = int(np.argmin(matching.durations_ns.sum(axis=0)))
+    else:
+        believed = int(np.argmin([abs(trace.overhead) for trace in found if trace.overhead is not None]))
+    durations = matching.durations_ns.astype(np.float64)
+    durations[(durations <= 0).any(axis=1)] = np.nan
+    ratios = durations / durations[:, [believed]]  # NaN where any duration is zero
+    agreements = []
+    for place, share in enumerate(shares.tolist()):
+        known = ratios[~np.isnan(ratios[:, place]), place]
+        median = float(np.median(known)) if len(known) else None
+        spread = None if median is None else float(np.median(np.abs(known - median)))
+        matched_us = float(matching.durations_ns[:, place].sum()) / 1e3
+        agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))
+    return Fidelity(
+        unprofiled_us=unprofiled_us,
+        traces=tuple(replace(one, agreement=agrees) for one, agrees in zip(found, agreements, strict=True)),
+        believed=believed,
+        basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
+        kernels=_by_kernel(matching, ratios, labels, believed),
+        notes=tuple(_notes(matching, found)),
+    )
+
+
+def _by_kernel(matching: Matching, ratios: np.ndarray, labels: Sequence[str], believed: int) -> pd.DataFrame:
+    """Return the matched kernels of each trace by name, the longest in the believed trace first."""
+    codes, names = pd.factorize(matching.names)
+    times_ns = [np.bincount(codes, weights=matching.durations_ns[:, place]) for place in range(len(labels))]
+    parts = []
+    for place, label in enumerate(labels):
+        ratio = pd.Series(ratios[:, place])
+        median = ratio.groupby(codes).median().to_numpy()
+        spread = (ratio - median[codes]).abs().groupby(codes).median().to_numpy()
+        columns = (label, names, np.bincount(codes), times_ns[place] / 1e3, median, spread)
+        parts.append(pd.DataFrame(dict(zip(_KERNELS, columns, strict=True))))
+    table = pd.concat(parts, ignore_index=True)
+    order = np.argsort(np.tile(-times_ns[believed], len(labels)), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
+    notes = []
+    if not matching.by_queue:
+        notes.append(
+            remark(
+                "queues-differ",
+                "the traces have different numbers of queues: kernels were matched by their order on the GPU",
+            )
+        )
+    if matching.cut:
+        notes.append(
+            remark(
+                "names-cut", "one trace has function names only: kernels were matched without their template arguments"
+            )
+        )
+    if matching.uneven_share > _UNEVEN:
+        text = (
+            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally often in all traces: "
+            "their order may be shifted; give the same steps of each"
+        )
+        notes.append(remark("kernels-uneven", text, share=matching.uneven_share))
+    if len({trace.times.gpus for trace in found}) > 1:
+        notes.append(remark("gpus-differ", "the traces have different numbers of GPUs: give the same ranks of each"))
+    return notes
+
+
+MARGIN: Final = 0.02
+"""Relative change of the time per call below which a call counts as the same."""
+LEVEL: Final = 0.95
+ADDED, REMOVED, FASTER, SLOWER, SAME = "added", "removed", "faster", "slower", "same"
+PARTS: Final = ("added", "removed", "more-calls", "fewer-calls", "faster", "slower", "gaps", "overlap")
+"""What the difference is made of."""
+_REPEATS: Final = 3  # calls from which the spread tells a change from noise
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two traces: the GPU with the longest time of it.
+
+    Attributes
+    ----------
+    label : str
+        What it is called.
+    steps : int or None
+        Steps recorded, all times then being those of a step, on average; None where it records none.
+    kernels_us, busy_us, total_us : float
+        Sum of the activities, time with at least one, first start to last end.
+    """
+
+    label: str
+    steps: int | None
+    kernels_us: float
+    busy_us: float
+    total_us: float
+
+
+@dataclass(frozen=True)
+class TraceChanges:
+    """What differs between two traces.
+
+    Attributes
+    ----------
+    before, after : Side
+        The two.
+    parts : dict of str to float
+        Part of the difference (`PARTS`) -> µs; they add up to it.
+    calls : DataFrame
+        One row per kind of call, the largest difference first: ``op``, ``variant``, formats and dimensions; ``kernel``
+        and ``kernel_after``, the longest kernels; ``count`` and ``count_after``, ``time_us`` and ``time_us_after`` (of
+        all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``.
+    interval_us : tuple of float or None
+        Where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps.
+    notes : tuple of Remark
+        What is wrong with a trace (``trace-finding``).
+    """
+
+    before: Side
+    after: Side
+    parts: dict[str, float]
+    calls: pd.DataFrame
+    interval_us: tuple[float, float] | None
+    notes: tuple[Remark, ...]
+
+    @property
+    def change_us(self) -> float:
+        """Total after minus total before."""
+        return self.after.total_us - self.before.total_us
+
+
+def trace_changes(traces: Sequence[tuple[str, Annotated]]) -> TraceChanges:
+    """Compare two traces, each with its label.
+
+    Raises
+    ------
+    DataError
+        One has no kernels.
+    """
+    per_step = all(trace.dispatches["step"].notna().any() for _, trace in traces)
+    sides, calls, sums = [], [], []
+    for label, trace in traces:  # of steps where both traces have some; of the GPU with the longest time
+        rows = trace.dispatches
+        gpus = _gpus(rows[rows["step"].notna()] if per_step else rows)
+        if not gpus:
+            raise DataError("no kernels in this trace: give one that has them", source=label)
+        table = max(gpus, key=span_ns)
+        table = table.assign(duration_ns=table["duration_ns"].clip(lower=0)).reset_index(drop=True)
+        # of steps the mean of each one's own times, without what lies between them
+        parts = [part for _, part in table.groupby("step")] if per_step else [table]
+        each_ns = [(float(part["duration_ns"].sum()), float(busy_ns(part)), float(span_ns(part))) for part in parts]
+        times = (sum(values) / 1e3 / len(parts) for values in zip(*each_ns, strict=True))
+        sides.append(Side(label, len(parts) if per_step else None, *times))
+        calls.append(measurements(replace(trace, dispatches=table), label, each=True))
+        sums.append(np.array([kernels_ns for kernels_ns, _, _ in each_ns]) / 1e3)
+    kinds = _kinds(calls, [side.steps or 1 for side in sides])
+    before, after = sides
+    interval = None
+    if per_step and min(map(len, sums)) >= _REPEATS and any(map(np.ptp, sums)):  # Welch's, of the means of steps
+        welch = stats.ttest_ind(sums[1], sums[0], equal_var=False).confidence_interval(LEVEL)
+        interval = float(welch.low), float(welch.high)
+    notes = tuple(note for label, trace in traces for note in errors_of(trace, label))
+    return TraceChanges(before, after, _parts(kinds, before, after), kinds, interval, notes)
+
+
+def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
+    """Return one row per kind of call, with what it takes in either trace and what became of it."""
+    spelt, _ = common_spelling([table["kernel"] for table in calls])
+    dims = [name for op in OPS.values() if op.name != UNKNOWN for name in op.dims if name not in WORDS]
+    keys = [*WORDS, *(name for name in dict.fromkeys(dims) if any(name in table for table in calls))]
+    sides = []
+    for table, names, count in zip(calls, spelt, steps, strict=True):
+        unknown = table["op"].isin(["", UNKNOWN]).to_numpy()
+        own = table.reindex(columns=[*keys, "kernel", "duration_us"])
+        own.loc[unknown, [name for name in keys if name not in WORDS]] = np.nan
+        own = own.assign(named=np.where(unknown, names, ""), steps=count)
+        sides.append(own)
+    every = pd.concat(sides, keys=[0, 1], names=["side"]).reset_index("side").reset_index(drop=True)
+    texts = [*WORDS, "named"]
+    every[texts] = every[texts].astype(object).fillna("").astype(str)
+    every["code"] = every.groupby([*keys, "named"], dropna=False, sort=False).ngroup()
+    every["per_step_us"] = every["duration_us"] / every["steps"]
+    first = every.drop_duplicates("code").set_index("code")[keys]
+    found = every.groupby(["code", "side"]).agg(
+        count=("duration_us", "size"), time_us=("per_step_us", "sum"), mean=("duration_us", "mean"),
+        spread=("duration_us", "std"), steps=("steps", "first"),
+    )  # fmt: skip
+    longest = every.sort_values("duration_us", kind="stable").drop_duplicates(["code", "side"], keep="last")
+    found["kernel"] = longest.set_index(["code", "side"])["kernel"]
+    found["count"] = found["count"] / found.pop("steps")
+    halves = (found.xs(side, level="side").add_suffix(end) for side, end in ((0, ""), (1, "_after")))
+    table = first.join(list(halves))
+    table = table.fillna(dict.fromkeys(("count", "count_after", "time_us", "time_us_after"), 0.0))
+    table["change_us"] = table["time_us_after"] - table["time_us"]
+    table["ratio"] = table["mean_after"] / table["mean"]
+    sizes = every.groupby(["code", "side"]).size().unstack("side").reindex(table.index)  # noqa: PD010
+    error = np.sqrt(table["spread"] ** 2 / sizes[0] + table["spread_after"] ** 2 / sizes[1])
+    many = (sizes >= _REPEATS).all(axis=1)
+    noise = many & ((table["mean_after"] - table["mean"]).abs() <= 2 * error)
+    same = noise | ((table["ratio"] - 1).abs() <= MARGIN)
+    table["outcome"] = np.select(
+        [table["count"].eq(0), table["count_after"].eq(0), same, table["ratio"] < 1],
+        [ADDED, REMOVED, SAME, FASTER],
+        SLOWER,
+    )
+    order = table["change_us"].abs().sort_values(ascending=False, kind="stable").index
+    return table.loc[order].drop(columns=["spread", "spread_after"]).reset_index(drop=True)
+
+
+def _parts(kinds: pd.DataFrame, before: Side, after: Side) -> dict[str, float]:
+    """Return what the difference of the totals is made of; the calls' part is exact, call by call."""
+    both = ~kinds["outcome"].isin([ADDED, REMOVED])
+    more = ((kinds["count_after"] - kinds["count"]) * kinds["mean"])[both]
+    each = ((kinds["mean_after"] - kinds["mean"]) * kinds["count_after"])[both]
+    return {
+        "added": float(kinds.loc[kinds["outcome"] == ADDED, "time_us_after"].sum()),
+        "removed": -float(kinds.loc[kinds["outcome"] == REMOVED, "time_us"].sum()),
+        "more-calls": float(more.clip(lower=0).sum()),
+        "fewer-calls": float(more.clip(upper=0).sum()),
+        "faster": float(each.clip(upper=0).sum()),
+        "slower": float(each.clip(lower=0).sum()),
+        "gaps": (after.total_us - after.busy_us) - (before.total_us - before.busy_us),
+        "overlap": (after.busy_us - after.kernels_us) - (before.busy_us - before.kernels_us),
+    }
