@@ -314,7 +314,7 @@ def integers(values: IntArray) -> pd.arrays.IntegerArray:
 
 def _words(words: Sequence[str]) -> pd.Categorical:
     codes, levels = pd.factorize(np.array(words, dtype=object))
-    return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+    return pd.Categorical.from_codes(codes, categories=pd.Index(levels))  # pyrefly: ignore[no-matching-overload]
 
 
 def _names(gpu: Events) -> pd.Categorical:

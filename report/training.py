@@ -34,6 +34,7 @@ from .document import (
     Row,
     Section,
     Table,
+    Tone,
     columns,
     footer,
     lines,
