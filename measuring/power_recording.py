@@ -217,7 +217,7 @@ class _Course:
                 self._made += 1
                 train = self._train(chosen.executions, (place, _DELAY, run))
                 self.trains.append((place, train))
-                self.journal.add([{"row": place, **asdict(train)}])
+                self.journal.add([{"row": place, **vars(train)}])
 
     def _kernels(self, place: int, repeats: int = 1) -> list[tuple[Row, int]]:
         """Return the kernel of a place, or all of them, with the launches that count as one execution."""

@@ -35,9 +35,9 @@ NOT_RUN: Final = {
 INSTEAD: Final = {
     "--suite small": "--kernel softmax --threads 1",
     "--device cuda:0": "--device cpu",
-    "--logger amd-smi": "--logger simulated",
+    "--logger amd-smi": "--logger simulated --runs 5",
 }
-"""What stands for hardware that no test has."""
+"""What stands for hardware that no test has, and for the time it would take."""
 
 DEAR: Final = ("Mean/Transfer", "flopcast:")
 """Lines of a printed training with these words are not held against it: the models behind them take minutes."""
@@ -105,7 +105,7 @@ class Reader:
 
     def words(self, code: str) -> list[str]:
         """Return the arguments of a command, its files laid."""
-        code = re.sub(r"\$\(flopcast fetch (\w+)\)", lambda found: self.fetched(found[1]), code)
+        code = re.sub(r"\$\(flopcast fetch (\w+)\)", lambda found: self.fetched(found[1], code), code)
         for hardware, instead in INSTEAD.items():
             code = code.replace(hardware, instead)
         program, *words = shlex.split(code, comments=True)
@@ -117,10 +117,16 @@ class Reader:
             lay(word, words[0])
         return [one for word in words for one in (sorted(glob(word)) or [word])]
 
-    def fetched(self, name: str) -> str:
-        """Return the folder of public tables: the measured ones, or some made up in their format."""
+    def fetched(self, name: str, code: str) -> str:
+        """Return a folder of public tables: the measured ones of the family asked for, or some made up like them."""
         if (MEASURED / name).is_dir():
-            return str(MEASURED / name)
+            family = re.search(r"--where family=(\w+)", code)
+            for path in (MEASURED / name).rglob(f"*{family[1] if family else ''}*.csv"):
+                link = Path(name) / path.relative_to(MEASURED / name)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                if not link.exists():
+                    link.symlink_to(path)
+            return name
         if name != "aiter":
             raise MissingError(f"the measured data (../shared/data/{name}) are not on this machine")
         self.made_up = True

@@ -313,7 +313,7 @@ LAID: Final[dict[str, Maker]] = {
     # Measuring.
     "shapes.csv": text("op,dtype,m,n,k", "gemm,fp32,4,8,16"),
     "mymodule:kernel": lambda path: Path("mymodule.py").write_text(OWN, encoding="utf-8"),
-    "gemms.csv": text("op,dtype,m,n,k", *(f"gemm,bf16,{size},{size},{size}" for size in (2048, 4096, 8192))),
+    "gemms.csv": text("op,dtype,m,n,k", *(f"gemm,bf16,{size},{size},{size}" for size in (4096, 8192))),
     "amd-smi.csv": table(lambda: simulated().log),
     "executions.csv": table(lambda: simulated().executions),
     "clocks.csv": table(lambda: simulated().pairs),

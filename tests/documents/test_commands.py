@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.evaluation import counter_choice
+from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
+from flopcast.scaling import trials
+from flopcast.scaling.curves import published_curves
 
 from .blocks import Step, help_texts, steps
-from .following import Reader, hasty_train, unsaid
+from .following import FEW, Reader, hasty_train, unsaid
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -26,6 +29,11 @@ HASTY = timing.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, round
 FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
 
 
+def hasty_trials() -> pd.DataFrame:
+    """Return the trials of one law; those of every law: `tests.scaling.test_trials`."""
+    return trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
+
+
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +41,9 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
+    monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
+    monkeypatch.setattr(trials, "published_trials", hasty_trials)
     reader = Reader()
     for step in FOLLOWED[name]:
         reader.follow(step)
