@@ -251,10 +251,12 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
         warnings.simplefilter("always")
         try:
             campaigns = shared.campaigns_of(scheme, fold) if candidate.uses_unpaired else None
-            fitted = fit(estimator, shared.frame(X), y, told, memo=memo, campaigns=campaigns)
+            rows = shared.frame(X)
+            fitted = fit(estimator, rows, y, told, memo=memo, campaigns=campaigns)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, shared.frame(shared.X[~train]))
-            e_in = e_out(shared.y[train], _predict(fitted, shared.frame(shared.X[train])))
+            seen = rows if len(rows) == train.sum() else shared.frame(shared.X[train])
+            e_in = e_out(shared.y[train], _predict(fitted, seen))
             used = selected_features(fitted)
         except Exception as error:
             seconds, why = time.perf_counter() - start, one_line(error)

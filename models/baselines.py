@@ -29,7 +29,8 @@ class _OneColumn(RegressorMixin, BaseEstimator):
     def _column(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return the values of the column, shape (n_samples,)."""
         if hasattr(X, "iloc"):
-            validate_data(self, X, skip_check_array=True, reset=reset)
+            if reset or list(X.columns) != list(getattr(self, "feature_names_in_", ())):
+                validate_data(self, X, skip_check_array=True, reset=reset)
             j = self._position()
             name = feature_names(self)[j]
             values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
