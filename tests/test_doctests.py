@@ -7,14 +7,15 @@ import importlib
 import importlib.util
 import pkgutil
 import runpy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import flopcast
-from flopcast.api import training
+from flopcast.api import training, validating
 
 SCRIPTS = ("setup", "train", "predict", "validate")
 GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -30,20 +31,24 @@ def modules_with_examples() -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_training() -> Iterator[None]:
-    """Train once for all examples that ask for the same."""
-    known: dict[str, training.Run] = {}
-    train = training.train
+    """Train, and validate, once for all examples that ask for the same."""
+    known: dict[str, Any] = {}
 
-    @wraps(train)
-    def remembered(*data: object, **options: object) -> training.Run:
-        key = repr((data, options))
-        if key not in known:
-            known[key] = train(*data, **options)  # type: ignore[arg-type]
-        return known[key]
+    def once(call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def remembered(*data: object, **options: object) -> Any:
+            key = repr((call.__name__, data, options))
+            if key not in known:
+                known[key] = call(*data, **options)
+            return known[key]
+
+        return remembered
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "train", remembered)
-        patch.setattr(flopcast, "train", remembered, raising=False)
+        for module, name in ((training, "train"), (validating, "validate")):
+            remembered = once(getattr(module, name))
+            patch.setattr(module, name, remembered)
+            patch.setattr(flopcast, name, remembered, raising=False)
         yield
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET
 from flopcast.errors import DataError, ParameterError
 from flopcast.evaluation.paired import common_rows
 from flopcast.tests.commands.running import call
@@ -83,10 +82,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
         fc.compare(3, Run({"OLS": ape}, rows))
 
 
-def test_the_command_writes_a_page_and_says_the_same_as_json(tmp_path: Path) -> None:
-    rows = fc.read(where={"m": (None, 64)})
-    for name in ("OLS", "Additive"):
-        fc.train(rows, host=DEFAULT_HOST, target=DEFAULT_TARGET, models=[name], jobs=1).save(tmp_path / name)
+def test_the_command_writes_a_page_and_says_the_same_as_json(ols: fc.Run, additive: fc.Run, tmp_path: Path) -> None:
+    for name, run in (("OLS", ols), ("Additive", additive)):
+        run.save(tmp_path / name)
     paths = [str(tmp_path / name) for name in ("OLS", "Additive")]
     done = call("compare", *paths, "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0

@@ -14,9 +14,9 @@ from flopcast.tests.commands.running import call
 GEMMS = {"m": (None, 64)}
 
 
-@pytest.fixture(scope="module")
-def run() -> fc.Run:
-    return fc.train(where=GEMMS, models=["Additive"], jobs=1)
+@pytest.fixture
+def run(additive: fc.Run) -> fc.Run:
+    return additive
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -191,12 +192,15 @@ def test_the_place_of_the_result_has_a_short_name_everywhere(command: str) -> No
     assert {"--out", "-o"} <= options(run(*command.split(), "--help").output)
 
 
-@pytest.mark.parametrize("script", ["train.py", "predict.py", "validate.py"])
+@pytest.mark.parametrize("script", ["train", "predict", "validate"])
 def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcommands(
-    script: str, monkeypatch: pytest.MonkeyPatch
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    done = subprocess.run([sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    command = run(script.removesuffix(".py"), "--help").output
-    assert options(done.stdout) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
-    assert done.stdout.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / f"{script}.py"), run_name="__main__")
+    shown, command = capsys.readouterr().out, run(script, "--help").output
+    assert ended.value.code == 0
+    assert options(shown) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
+    assert shown.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()

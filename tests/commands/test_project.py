@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flopcast.api.projecting import FILES, project, project_job, project_traces
+from flopcast.api.projecting import FILES, ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.api.training import train
 from flopcast.commands import project as command
@@ -29,8 +29,19 @@ from flopcast.tests.readers.kineto.made_up import write_trace
 invoke = partial(running.call, "project")
 
 
-def test_the_outcome_stands_first(tmp_path: Path) -> None:
-    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X")
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a trace of 30 products."""
+    return write_trace(tmp_path_factory.mktemp("plain") / "t.json")
+
+
+@pytest.fixture(scope="module")
+def known(plain: Path) -> ProjectedTrace:
+    return project(plain, to="MI355X", sweep=["memory_bw_gbs=4000,16000"])
+
+
+def test_the_outcome_stands_first(plain: Path) -> None:
+    result = invoke(plain, "--to", "MI355X")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("t.json on MI355X")
     assert "9 ms on MI300X → " in result.output.splitlines()[2]
@@ -42,9 +53,14 @@ def test_the_outcome_stands_first(tmp_path: Path) -> None:
         assert part in words
 
 
-def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
-    result = invoke(write_trace(tmp_path / "t.json"), "--to", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000")
+def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    asked = ("--to", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000", "--out", out)
+    result = invoke(write_trace(tmp_path / "t.json"), *asked)
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     (found,) = json.loads(result.output)
+    assert json.loads((out / "project.json").read_text()) == found
     assert (found["host"], found["target"], found["measured_us"]) == ("MI300X", "MI355X", 9000.0)
     assert found["interval"]["lower_us"] < found["projected_us"] < found["interval"]["upper_us"]
     assert [row["aggregation"] for row in found["totals"]] == ["sum", "overlap", "replay"]
@@ -58,39 +74,6 @@ def test_json_holds_what_the_tables_say(tmp_path: Path) -> None:
     (longest,) = found["critical_path"]["kernels"]
     assert (longest["name"], longest["count"]) == ("Cijk_Ailk_Bljk_BBS", 30)
     assert sum(found["critical_path"]["projected"].values()) == pytest.approx(1)
-
-
-def test_a_few_repeats_of_each_phase_stand_for_all(tmp_path: Path) -> None:
-    source, out = write_trace(tmp_path / "t.json"), tmp_path / "out"
-    result = invoke(source, "--to", "MI355X", "--phases", "--out", out, "--json")
-    (found,) = json.loads(result.output)
-    (phase,) = found["phases"]["found"]
-    assert (phase["repeats"], phase["projected_repeats"]) == (30, 4)
-    assert (found["phases"]["projected_activities"], found["phases"]["activities"]) == (4, 30)
-    assert found["phases"]["projected_share"] == pytest.approx(4 / 30)
-    assert found["phases"]["error"] < 0.01
-    whole = project(source, "MI355X")
-    assert found["measured_us"] == whole.measured_us
-    assert found["projected_us"] == pytest.approx(whole.projected_us, rel=0.01)
-    kernels = pd.read_parquet(out / "kernels.parquet")
-    assert kernels["repeats"].sum() == 30
-    assert kernels["measured_us"].sum() == pytest.approx(9000)
-    written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
-    slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
-    assert [event["dur"] < 300 for event in slices] == [True] * 4
-    assert "phases" in (out / "project.html").read_text()
-    refused = invoke(source, "--to", "MI355X", "--phases", "--chakra", tmp_path / "et")
-    assert refused.exit_code == 2
-    assert "--phases" in refused.output
-
-
-def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    source = write_trace(tmp_path / "t.json")
-    result = invoke(source, "--to", "MI355X", "--out", out, "--sweep", "peak_tflops.bf16_matrix=1000:3000:1000")
-    assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
-    found = json.loads((out / "project.json").read_text())
     kernels = pd.read_parquet(out / "kernels.parquet")
     assert len(kernels) == 30
     assert kernels["critical_us"].sum() == pytest.approx(
@@ -106,10 +89,32 @@ def test_a_folder_gets_tables_a_page_and_the_trace(tmp_path: Path) -> None:
     assert "on MI355X" in page
 
 
-def test_the_users_own_gpu_is_a_target(tmp_path: Path) -> None:
+def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = invoke(plain, "--to", "MI355X", "--phases", "--out", out, "--json")
+    (found,) = json.loads(result.output)
+    (phase,) = found["phases"]["found"]
+    assert (phase["repeats"], phase["projected_repeats"]) == (30, 4)
+    assert (found["phases"]["projected_activities"], found["phases"]["activities"]) == (4, 30)
+    assert found["phases"]["projected_share"] == pytest.approx(4 / 30)
+    assert found["phases"]["error"] < 0.01
+    assert found["measured_us"] == known.measured_us
+    assert found["projected_us"] == pytest.approx(known.projected_us, rel=0.01)
+    kernels = pd.read_parquet(out / "kernels.parquet")
+    assert kernels["repeats"].sum() == 30
+    assert kernels["measured_us"].sum() == pytest.approx(9000)
+    written = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))
+    slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
+    assert [event["dur"] < 300 for event in slices] == [True] * 4
+    assert "phases" in (out / "project.html").read_text()
+    refused = invoke(plain, "--to", "MI355X", "--phases", "--chakra", tmp_path / "et")
+    assert refused.exit_code == 2
+    assert "--phases" in refused.output
+
+
+def test_the_users_own_gpu_is_a_target(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n')
-    source = write_trace(tmp_path / "t.json")
-    own, known = project(source, str(tmp_path / "my.toml")), project(source, "MI355X")
+    own = project(plain, str(tmp_path / "my.toml"))
     assert own.result.projection.target.name == "MI375X"
     assert own.projected_us < known.projected_us
 
@@ -122,21 +127,20 @@ def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.no_cover
-def test_measurements_of_both_gpus_correct_the_law(tmp_path: Path) -> None:
+def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
     rows = [
         f"{device},gemm,bf16,{4096 + size},4096,4096,{time * (1 + size / 4096)}"
         for size in range(0, 4096, 256)
         for device, time in (("MI300X", 300), ("MI355X", 270))
     ]
     (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
-    source = write_trace(tmp_path / "t.json")
-    plain, learnt = (project(source, "MI355X", correct=paths) for paths in ([], [tmp_path / "pairs.csv"]))
-    assert plain.projected_us < 0.8 * 9000
+    learnt = project(plain, "MI355X", correct=[tmp_path / "pairs.csv"])
+    assert known.projected_us < 0.8 * 9000
     assert learnt.projected_us == pytest.approx(0.9 * 9000, rel=0.03)
     assert learnt.classes["law"].tolist() == ["affine+correction"]
     (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
     with pytest.raises(DataError):
-        project(source, "MI355X", correct=[tmp_path / "one.csv"])
+        project(plain, "MI355X", correct=[tmp_path / "one.csv"])
 
 
 @pytest.mark.no_cover
@@ -218,8 +222,8 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
         (("--to", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "--sweep names cus twice"),
     ],
 )
-def test_mistakes_end_as_one_line(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
-    result = invoke(write_trace(tmp_path / "t.json"), *arguments)
+def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = invoke(plain, *arguments)
     assert result.exit_code == 2
     assert all(word in result.output for word in says.split())
     assert len(result.output.strip().splitlines()) == 1
@@ -425,8 +429,8 @@ def test_the_help_names_what_there_is() -> None:
     ]  # fmt: skip
 
 
-def test_a_projection_in_a_notebook(tmp_path: Path) -> None:
-    found = project(write_trace(tmp_path / "t.json"), to="MI355X", sweep=["memory_bw_gbs=4000,16000"])
+def test_a_projection_in_a_notebook(known: ProjectedTrace) -> None:
+    found = known
     assert found.interval_us[0] < found.projected_us < found.interval_us[1]
     assert found.answers["projected_us"] == found.projected_us
     assert found.kernels["projected_us"].sum() == pytest.approx(found.classes["projected_us"].sum())

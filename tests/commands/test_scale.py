@@ -50,10 +50,11 @@ def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.no_cover
 def test_a_table_is_predicted_without_naming_the_command(measured: Path, golden: Callable[[str, str], None]) -> None:
-    code, text, error = run(measured, "--fit", "8,16", "--target", "128")
+    asked = (measured, "--fit", "8,16", "--target", "128", "--law", "proportional")
+    code, text, error = run(*asked)
     assert (code, error) == (0, "")
-    golden("scale.txt", run(measured, "--fit", "8,16", "--target", "128", "--law", "proportional")[1])
-    assert run("predict", measured, "--fit", "8,16", "--target", "128")[1] == text
+    golden("scale.txt", text)
+    assert run("predict", *asked)[1] == text
 
 
 def test_json_holds_every_law_for_every_benchmark(measured: Path) -> None:
@@ -89,11 +90,12 @@ def test_values_can_be_stated_one_by_one() -> None:
 @pytest.mark.no_cover
 def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs" / "scaling"
-    code, text, _ = run(measured, "--fit", "8,16", "--target", "128", "--out", out)
+    asked = (measured, "--fit", "8,16", "--target", "128", "--law", "proportional")
+    code, text, _ = run(*asked, "--out", out)
     assert code == 0
     assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
-    printed = run(measured, "--fit", "8,16", "--target", "128", "--json")[1]
+    printed = run(*asked, "--json")[1]
     assert (out / "scale.json").read_text() == printed
     assert "Measured and predicted" in (out / "scale.html").read_text()
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
 from flopcast.errors import DataError
+from flopcast.evaluation import competition
 from flopcast.evaluation.competition import columnar
 from flopcast.evaluation.crossval import evaluate
 from flopcast.evaluation.deployment import fit_all
@@ -81,6 +83,13 @@ def run(data: Path, told: Told) -> job.Run:
     return job.train([data], host="MI300X", target="MI355X", **options)
 
 
+@pytest.fixture(scope="module")
+def saved(run: job.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "run"
+    run.save(folder)
+    return folder
+
+
 def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
     described = run.metrics["data"]
     assert run.metrics["intervals"]["outside"] is None
@@ -117,14 +126,12 @@ def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -
     assert one["FLOPS scaling"].to_numpy() == pytest.approx(run.dataset.laws["FLOPS scaling"].to_numpy())
 
 
-def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    run.save(out)
-    assert sorted(item.name for item in out.iterdir()) == [
+def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, saved: Path) -> None:
+    assert sorted(item.name for item in saved.iterdir()) == [
         "metrics.json", "model", "predictions.parquet", "report.html",
     ]  # fmt: skip
-    assert read_metrics(out)["data"]["sha256"] == data_hash(run.dataset)
-    loaded = artifact.load(out / "model")
+    assert read_metrics(saved)["data"]["sha256"] == data_hash(run.dataset)
+    loaded = artifact.load(saved / "model")
     recipe = FeatureRecipe.from_dict(loaded.manifest["recipe"])
     X = recipe.transform(run.dataset.rows)
     pd.testing.assert_frame_equal(X, run.dataset.X)
@@ -133,7 +140,7 @@ def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run,
     assert loaded.manifest["baselines"]["reference"] == "host"
     ConformalIntervals.from_dict(loaded.manifest["intervals"])
     assert not TrainedRange.from_dict(loaded.manifest["domain"]).check(X).extrapolated.any()
-    assert "FLOPS scaling" in (out / "report.html").read_text(encoding="utf-8")
+    assert "FLOPS scaling" in (saved / "report.html").read_text(encoding="utf-8")
 
 
 def _far(run: job.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -213,12 +220,14 @@ def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: To
     assert left[-1] == pytest.approx(0, abs=1e-9)
 
 
-def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(run: job.Run, data: Path, tmp_path: Path) -> None:
+def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
+    run: job.Run, saved: Path, data: Path, tmp_path: Path
+) -> None:
     known = dict(run.provenance)
     assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
     assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
     assert known["command"] == f"fc.train(data=[{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
-    run.save(tmp_path / "run")
+    shutil.copytree(saved, tmp_path / "run")
     assert job.load(tmp_path / "run").provenance == known
     assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
@@ -288,9 +297,8 @@ def test_same_devices_are_refused(data: Path) -> None:
         job.train([data], host="MI300X", target="AMD Instinct MI300X VF", models=QUICK)
 
 
-def test_predict_takes_what_train_wrote(run: job.Run, data: Path, tmp_path: Path) -> None:
-    run.save(tmp_path / "run")
-    found = predict_rows(tmp_path / "run", [data])
+def test_predict_takes_what_train_wrote(run: job.Run, saved: Path, data: Path) -> None:
+    found = predict_rows(saved, [data])
     assert len(found.frame) == 84  # the host's rows of the file
     assert found.frame["predicted_us"].notna().all()
     assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
@@ -318,9 +326,8 @@ def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tm
     table = pd.read_csv(data)
     table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
     found = job.train([tmp_path / "mi308x.csv"], target="MI308X", models=["NNLS"], jobs=1)
-    found.save(tmp_path / "run")
     assert found.model.fitted_baselines["reference"] == "memory"
-    rows = predict_rows(tmp_path / "run", [tmp_path / "mi308x.csv"]).frame
+    rows = predict_rows(found, [tmp_path / "mi308x.csv"]).frame
     assert (rows["constant ratio"] > 0).all()
     assert "not published" in found.metrics["cv"][0]["baselines"][0]["error"]
 
@@ -343,15 +350,17 @@ def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, argument
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.long
-def test_quick_runs_two_models_and_says_which_it_left_out(tmp_path: Path) -> None:
+def test_quick_runs_two_models_and_says_which_it_left_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paired = build_dataset(read([data]).frame, host=HOST, target=TARGET)
+    assert set(suites.QUICK) <= {candidate.name for candidate in suite("default", columnar(paired))}
+    monkeypatch.setattr(competition, "QUICK", ("Additive", "NNLS"))
     where = {"host": HOST, "target": TARGET, "jobs": 1}
-    run = job.train(measurements(tmp_path / "runs.csv"), quick=True, **where)
+    run = job.train(data, quick=True, **where)
     models = run.table.query("kind == 'model'")
-    assert set(models["name"]) == set(suites.QUICK)
+    assert set(models["name"]) == {"Additive", "NNLS"}
     assert run.selected["e_out"] > 0
     (note,) = (note for note in run.metrics["data"]["notes"] if "left out" in note)
     assert "RandomForest" in note
     for chosen in ({"models": ["OLS"]}, {"without": ["OLS"]}, {"suite": "literature"}):
         with pytest.raises(DataError, match="quick"):
-            job.train(tmp_path / "runs.csv", quick=True, **where, **chosen)
+            job.train(data, quick=True, **where, **chosen)

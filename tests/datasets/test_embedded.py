@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import flopcast as fc
+from flopcast.api import training
 from flopcast.benchmarks.embedded_table import COLUMNS, embedded_rows, main
 from flopcast.datasets import DEFAULT_HOST, DEFAULT_TARGET, default_paths
 from flopcast.errors import DataError, ParameterError
-from flopcast.features.matrix import build_dataset
+from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
 from flopcast.readers import read
 
@@ -68,10 +69,18 @@ def test_the_script_keeps_the_host_and_the_pairs(tmp_path: Path) -> None:
     ],
 )
 def test_without_data_the_devices_are_those_of_the_table(
-    devices: dict[str, str], found: tuple[str | None, str]
+    devices: dict[str, str], found: tuple[str | None, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = fc.train(**devices, where=SMALL, models=["OLS"], jobs=1).metrics["data"]
-    assert (told["host"], told["target"]) == found
+    class AskedError(Exception):
+        """What would be learnt from."""
+
+    def asked(dataset: Dataset, *_: object, **__: object) -> None:
+        raise AskedError(dataset.host and dataset.host.name, dataset.target.name)
+
+    monkeypatch.setattr(training, "compete", asked)
+    with pytest.raises(AskedError) as told:
+        fc.train(**devices, where=SMALL, models=["OLS"], jobs=1)
+    assert told.value.args == found
 
 
 def test_devices_that_the_table_does_not_have_are_named() -> None:
