@@ -23,7 +23,6 @@ from .options import INTERRUPTED, run_command
 LAST: Final = 1000
 """Place of a command that states none: after the others, by name."""
 _PLACE = re.compile(r"^PLACE = (\d+)$", re.MULTILINE)
-_HELP = re.compile(r'^def command\(.*?\) -> None:\n    """(.*?)(?:\n\n|"""$)', re.MULTILINE | re.DOTALL)
 
 
 def _found() -> dict[str, str]:
@@ -31,9 +30,10 @@ def _found() -> dict[str, str]:
     found = []
     for path in Path(__file__).parent.glob("[a-z]*.py"):
         text = path.read_text(encoding="utf-8")
-        if said := _HELP.search(text):
+        said = text.partition("\ndef command(")[2].partition('"""')[2].partition('"""')[0].partition("\n\n")[0]
+        if said:
             place = _PLACE.search(text)
-            found.append((int(place[1]) if place else LAST, path.stem, " ".join(said[1].split())))
+            found.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
     return {name: said for _, name, said in sorted(found)}
 
 

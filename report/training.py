@@ -34,7 +34,6 @@ from .document import (
     Row,
     Section,
     Table,
-    Tone,
     columns,
     footer,
     lines,

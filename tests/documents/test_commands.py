@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import flopcast as fc
@@ -25,9 +26,12 @@ MADE = ("gallery", "generated")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
 HASTY = timing.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
-TRIALS = trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
-"""In the place of every law on all published curves, which `tests.scaling.test_trials` holds."""
 FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
+
+
+def hasty_trials() -> pd.DataFrame:
+    """Return the trials of one law; those of every law: `tests.scaling.test_trials`."""
+    return trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
 
 
 @pytest.mark.no_cover
@@ -39,7 +43,7 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
-    monkeypatch.setattr(trials, "published_trials", lambda: TRIALS)
+    monkeypatch.setattr(trials, "published_trials", hasty_trials)
     reader = Reader()
     for step in FOLLOWED[name]:
         reader.follow(step)
