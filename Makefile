@@ -52,7 +52,7 @@ style: .venv/.dev
 
 types: .venv/.dev
 	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
-	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../mypy -p flopcast
+	$(BIN)/pyrefly check --output-format min-text
 
 # Damaged files of every kind: `make fuzz TIME=10m`. Counts go on where the last run ended (build/fuzz).
 fuzz: .venv/.dev
@@ -107,4 +107,4 @@ build/lowest/.test: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated
+	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated

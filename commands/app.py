@@ -66,7 +66,7 @@ def _legible(command: Any) -> Any:
                 return call(*args, **kwargs)
             except Exception as error:
                 if isinstance(given := getattr(error, "message", None), str):
-                    error.message = visible(given)  # type: ignore[attr-defined]
+                    error.message = visible(given)  # pyrefly: ignore[missing-attribute]
                 raise
 
         return careful

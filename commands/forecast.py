@@ -211,7 +211,8 @@ def hpcg_command(
 def _answer(context: typer.Context, fields: dict[str, Any]) -> None:
     given = context.params
     wanted, paid = _part(given["need"]), _price(given["price"])
-    out, cases, as_json = given["out"], given.get("cases"), given["as_json"]
+    out: Path | None = given["out"]
+    cases, as_json = given.get("cases"), given["as_json"]
     answers = cases is not None and out is not None and out.suffix.lower() in FORMATS
     if out is not None:
         check_file(out, FORMATS, [cases] if cases else []) if answers else check_output(out, FILES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .fetching import fetch
 
-_FOLDER = Path(str(resources.files(__package__)))
+_FOLDER = Path(str(resources.files("flopcast.datasets")))
 
 DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
 """The devices of the embedded measurements."""

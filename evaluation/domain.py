@@ -105,7 +105,7 @@ class TrainedRange:
         high = np.where(missing, -np.inf, values).max(axis=0)
         never = missing.all(axis=0)
         low[never], high[never] = np.nan, np.nan
-        return cls(tuple(map(str, X.columns)), low, high, missing.any(axis=0))
+        return cls(tuple(map(str, X.columns)), low, high, np.any(missing, axis=0))
 
     def check(self, X: pd.DataFrame) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.

@@ -65,7 +65,7 @@ def read_constants(text: str) -> dict[str, Constant]:
 
 @cache
 def _known() -> dict[str, Constant]:
-    return read_constants((resources.files(__package__) / "constants.toml").read_text(encoding="utf-8"))
+    return read_constants((resources.files("flopcast.hardware") / "constants.toml").read_text(encoding="utf-8"))
 
 
 def _read(table: Mapping[str, Any]) -> Constant:

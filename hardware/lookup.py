@@ -123,7 +123,7 @@ def read_gpu(path: Path) -> GPU:
     known = read_table(table, where)
     if base_name is None and not known.get("peaks") and not FIGURES.keys() & known.keys():
         raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
-    given = {"name": path.stem, "sources": (path.name,), **known}
+    given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **known}
     if base_name is None:
         return GPU(**given)
     base = _base(base_name, where)
@@ -132,8 +132,9 @@ def read_gpu(path: Path) -> GPU:
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
     scaled = in_proportion(base, known)
     told = [f"{name} in proportion to what the file gives of the links" for name in scaled]
-    given["note"] = "; ".join(filter(None, [known.get("note", ""), *told]))
-    return GPU(**{**inherited, **scaled, **given, "based_on": base.name})
+    given["note"] = "; ".join(words for words in (known.get("note", ""), *told) if words)
+    whole: dict[str, Any] = {**inherited, **scaled, **given, "based_on": base.name}
+    return GPU(**whole)
 
 
 def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
@@ -184,7 +185,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 @cache
 def _data() -> dict[str, Any]:
     """Return the content of the data file."""
-    text = resources.files(__package__).joinpath("gpus.toml").read_text(encoding="utf-8")
+    text = resources.files("flopcast.hardware").joinpath("gpus.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
@@ -281,5 +282,5 @@ def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:
 
 @cache
 def _rows() -> tuple[Ceiling, ...]:
-    text = resources.files(__package__).joinpath("measured.csv").read_text(encoding="utf-8")
+    text = resources.files("flopcast.hardware").joinpath("measured.csv").read_text(encoding="utf-8")
     return tuple(Ceiling(value=float(row.pop("value")), **row) for row in csv.DictReader(text.splitlines()))

@@ -369,4 +369,5 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
 def half_widths(table: pd.DataFrame) -> pd.Series:
     """Return the wider half of the interval of each row, relative to its median."""
     middle = table["duration_us"]
-    return np.maximum(table["interval_high_us"] - middle, middle - table["interval_low_us"]) / middle
+    wider = np.maximum(table["interval_high_us"] - middle, middle - table["interval_low_us"])
+    return wider / middle  # pyrefly: ignore[bad-return]

@@ -161,7 +161,8 @@ class Forest(RegressorMixin, BaseEstimator):
         self.n_trees_ = min(known, key=known.__getitem__) if known else max(self.oob_path_)
         self.forest_.estimators_ = self.forest_.estimators_[: self.n_trees_]
         self.forest_.set_params(n_estimators=self.n_trees_)
-        decrease = sum(tree.tree_.compute_feature_importances(normalize=False) for tree in self.forest_.estimators_)
+        decreases = (tree.tree_.compute_feature_importances(normalize=False) for tree in self.forest_.estimators_)
+        decrease = sum(decreases, np.zeros(X.shape[1]))
         self.feature_importances_ = decrease / decrease.sum() if decrease.sum() > 0 else decrease
         self.selected_features_ = [
             name for name, share in zip(feature_names(self), self.feature_importances_, strict=True) if share > 0
@@ -298,7 +299,8 @@ class Boosted(RegressorMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is stored: the text stands for the booster, which holds memory of a library."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_booster"}
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_booster"}
 
 
 class MLP(RegressorMixin, BaseEstimator):

@@ -58,7 +58,7 @@ def bound_of(frame: pd.DataFrame) -> Bound:
         dtypes, formats = pd.factorize(op.compute_dtype(part))
         kinds, pairs = pd.factorize(devices[rows] * max(len(formats), 1) + dtypes)
         for kind, pair in enumerate(pairs):
-            gpu = gpus.get(str(names[pair // len(formats)]))
+            gpu = gpus.get(str(names[int(pair) // len(formats)]))
             if gpu is None:
                 continue
             own = kinds == kind

@@ -143,7 +143,7 @@ def stitch(
         first=inside[inside["execution"] == execution],
         steady=steady,
         every=every,
-        place=pd.Index(timed["run"]).get_indexer(every["run"]),
+        place=pd.Index(timed["run"]).get_indexer(pd.Index(every["run"])),
         times_us=timed["time_us"].to_numpy(),
         ratio=runs.ratio,
         pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),

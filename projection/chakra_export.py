@@ -140,10 +140,10 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
             waits, count = (count,), count + 1
         end = start + us
         known = collective in _TYPES and message > 0 and ranks > 1
-        sent = {"collective": collective, "message_bytes": message, "ranks": int(ranks)} if known else {}
         yield Task(
-            name=str(name), start_us=start - first_us, end_us=end - first_us, after=waits, **sent, flops=flops,
-            moved_bytes=moved,
+            name=str(name), start_us=start - first_us, end_us=end - first_us, after=waits,
+            collective=collective if known else "", message_bytes=message if known else 0.0,
+            ranks=int(ranks) if known else 0, flops=flops, moved_bytes=moved,
         )  # fmt: skip
         heapq.heappush(running, (end, count))
         last[queue] = max(before, (end, count))

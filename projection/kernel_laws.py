@@ -249,7 +249,7 @@ class LawError:
 
 ERRORS: Final = tuple(
     LawError(*row)
-    for row in tomllib.loads((resources.files(__package__) / "law_errors.toml").read_text("utf-8"))["errors"]
+    for row in tomllib.loads((resources.files("flopcast.projection") / "law_errors.toml").read_text("utf-8"))["errors"]
 )
 """Of law_errors.toml, which says where they are from."""
 

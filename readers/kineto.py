@@ -128,8 +128,7 @@ class Nesting:
             path[there] = len(texts) + path_of
             inner = [(texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()]
             texts += [f"{before};{name}" if before else str(name) for before, name in inner]
-        distinct, unique = pd.factorize(np.array(texts, dtype=object))
-        return pd.Categorical.from_codes(distinct[path], categories=pd.Index(unique))
+        return _words(texts).take(path)
 
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
@@ -314,7 +313,7 @@ def integers(values: IntArray) -> pd.arrays.IntegerArray:
 
 def _words(words: Sequence[str]) -> pd.Categorical:
     codes, levels = pd.factorize(np.array(words, dtype=object))
-    return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+    return pd.Categorical.from_codes(codes, categories=pd.Index(levels))  # pyrefly: ignore[no-matching-overload]
 
 
 def _names(gpu: Events) -> pd.Categorical:

@@ -284,7 +284,7 @@ def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
 
 def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
     """Draw the share of rows within each error; of the run out of fold its inlier ratios are known."""
-    errors = 100 * np.abs(table["predicted"] / table["observed"] - 1).to_numpy()
+    errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
     figure = go.Figure(go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3}))
     known = [(float(limit), value) for limit, value in found.expected.ir.items()]

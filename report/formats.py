@@ -53,7 +53,7 @@ def share(part: float | None, digits: int = 1) -> str:
     >>> share(0.1234), share(0.1234, 0), share(None)
     ('12.3 %', '12 %', '–')
     """
-    return formatted(None if not known(part) else 100 * part, f"{{:.{digits}f}} %")  # type: ignore[operator]
+    return formatted(None if part is None else 100 * part, f"{{:.{digits}f}} %")
 
 
 def figure(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -94,7 +94,7 @@ class Tally:
     def __init__(self, metric: str) -> None:
         self.rows = self.predicted = self.outside = 0
         self._names = prediction_columns(metric).values()
-        self._counts: dict[str, Counter[str]] = {key: Counter() for key in ("not_predicted", "basis", "causes")}
+        self._counts: dict[str, Counter[Hashable]] = {key: Counter() for key in ("not_predicted", "basis", "causes")}
         self._figures: list[np.ndarray] = []
 
     def add(self, frame: pd.DataFrame, first: pd.Series) -> None:

@@ -430,8 +430,8 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
     if frame is None:
         return (), []
     shares = [str(name) for name in frame.columns if str(name).startswith("share.")]
-    heads = ("figure", "value", "end to end", *(BOUNDS.get(name[6:], name[6:]) for name in shares))
-    rows = [
+    heads: tuple[str, ...] = ("figure", "value", "end to end", *(BOUNDS.get(name[6:], name[6:]) for name in shares))
+    rows: list[tuple[str, ...]] = [
         (
             str(row["figure"]) + (" (as it is)" if row["current"] else ""),
             f"{row['value']:,.6g}",

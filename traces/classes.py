@@ -141,7 +141,7 @@ def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("patterns.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(resources.files("flopcast.traces").joinpath("patterns.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -365,9 +365,9 @@ def _feed_forward_of(config: _Config, ffn: int, layers: int) -> dict[str, int]:
 
 def _check(name: str, field: str, value: object, *, least: int) -> int:
     whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
-    if not whole or not least <= float(value) <= _LARGEST:  # type: ignore[arg-type]
+    if not whole or not least <= float(value) <= _LARGEST:
         raise DataError(f"{name}: {field} must be a whole number from {least} to {_LARGEST:.0e}, got {value!r}")
-    return int(value)  # type: ignore[call-overload]
+    return int(value)
 
 
 def _plain(name: str) -> str:
@@ -376,7 +376,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _known() -> dict[str, Architecture]:
-    text = resources.files(__package__).joinpath("models.csv").read_text(encoding="utf-8")
+    text = resources.files("flopcast.workloads").joinpath("models.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     found = {}
     for row in csv.DictReader(lines):

@@ -130,7 +130,8 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     for name in ("time_unit", "tp"):
         if name in stated and not any(one.code == TIMES_STATED for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
-    return GraphSetting(**{**known, "model": graph})
+    known["model"] = graph
+    return GraphSetting(**known)
 
 
 def is_graph(model: object) -> bool:

@@ -30,7 +30,7 @@ DRAWS: Final = 512
 """Of a distribution."""
 
 
-PRIORS: Final = read_constants(resources.files(__package__).joinpath("constants.toml").read_text(encoding="utf-8"))
+PRIORS: Final = read_constants((resources.files("flopcast.workloads") / "constants.toml").read_text(encoding="utf-8"))
 """Of constants.toml: medians and spreads before any measured run, and spreads by the distance of a forecast."""
 
 
@@ -139,7 +139,7 @@ def find_release(name: str, kind: str = "serving") -> Release:
 @cache
 def known_releases() -> dict[str, Release]:
     """Return the releases of releases.toml, the oldest first."""
-    text = resources.files(__package__).joinpath("releases.toml").read_text(encoding="utf-8")
+    text = resources.files("flopcast.workloads").joinpath("releases.toml").read_text(encoding="utf-8")
     return {one["name"]: read_release(one) for one in tomllib.loads(text).get("release", [])}
 
 
@@ -242,7 +242,7 @@ def calibrate(
 
     found = least_squares(misfit, start.mean)
     slopes = np.asarray(found.jac, dtype=np.float64)
-    root = np.linalg.cholesky(np.linalg.inv(slopes.T @ slopes))
+    root = np.asarray(np.linalg.cholesky(np.linalg.inv(slopes.T @ slopes)), dtype=np.float64)
     return Release(
         name=name,
         gpu=gpu,

@@ -150,7 +150,7 @@ def complete(given: Mapping[str, Any]) -> Setting:
     for name in ("model", "gpu", *_NEEDED[kind]):
         if name not in stated:
             raise ParameterError(name, f"is needed to forecast {kind}")
-    values = {**understood(stated), "model": model}
+    values: dict[str, Any] = {**understood(stated), "model": model}
     title = stated["model"].lower() if isinstance(stated["model"], str) else ""
     if "dtype" not in stated and (named := re.search(r"[-_](?:mx)?(fp8|fp4)(?![a-z0-9])", title)):
         values["dtype"] = named[1]  # as of Llama-3.1-70B-FP8-KV

@@ -283,7 +283,7 @@ def machine_spread(without: str = "") -> float:
 
     That of MI250X machines in several lists (hpl_scores.csv): between machines, and of one machine over its tuning.
     """
-    text = resources.files(__package__).joinpath("hpl_scores.csv").read_text(encoding="utf-8")
+    text = resources.files("flopcast.workloads").joinpath("hpl_scores.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     scores = [float(row["pflops"]) / float(row["cores"]) for row in rows if row["system"] != without]
     return float(np.std(np.log(scores), ddof=1))

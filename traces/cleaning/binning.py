@@ -98,6 +98,7 @@ def golden_runs(
         lower, upper = fullest_bin(times[~fuller], ratio)
         kept = ~fuller & (times >= lower) & (times <= upper)
         before, fuller = fuller, fuller | kept
+    # pyrefly: ignore[unbound-name]  rank is at least 1
     return GoldenRuns(kept, lower, upper, margin, before, ratio)
 
 
