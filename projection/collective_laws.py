@@ -232,9 +232,8 @@ def measured_links() -> tuple[Link, ...]:
     links = []
     for table in _data()["link"]:
         lines = tuple(Protocol(**line) for line in table["protocols"])
-        links.append(
-            Link(**{**table, "gpus": tuple(table["gpus"]), "ranks": tuple(table["ranks"]), "protocols": lines})
-        )
+        lists: dict[str, Any] = {"gpus": tuple(table["gpus"]), "ranks": tuple(table["ranks"]), "protocols": lines}
+        links.append(Link(**(table | lists)))
     return tuple(links)
 
 
@@ -252,7 +251,7 @@ def find_link(links: Sequence[Link], gpu: str, collective: str) -> Link | None:
 
 @cache
 def _data() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("links.toml").read_text(encoding="utf-8")
+    text = resources.files("flopcast.projection").joinpath("links.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

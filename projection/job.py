@@ -211,7 +211,7 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
         for row in table[table["sent_bytes"].notna() & table["group"].ne("")].itertuples():
             peers = [int(peer) for peer in str(row.group).split(",") if int(peer) != rank]
             if row.collective != SEND_RECV and peers:
-                each = float(row.sent_bytes) / len(peers)  # type: ignore[arg-type]
+                each = float(row.sent_bytes) / len(peers)  # pyrefly: ignore[bad-argument-type]
                 found += [(rank, peer, str(row.collective), each) for peer in peers]
     table = pd.DataFrame(found, columns=["rank", "peer", "collective", "sent_bytes"])
     return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()

@@ -128,8 +128,7 @@ class Nesting:
             path[there] = len(texts) + path_of
             inner = [(texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()]
             texts += [f"{before};{name}" if before else str(name) for before, name in inner]
-        distinct, unique = pd.factorize(np.array(texts, dtype=object))
-        return pd.Categorical.from_codes(distinct[path], categories=pd.Index(unique))
+        return _words(texts).take(path)
 
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")

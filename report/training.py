@@ -34,6 +34,7 @@ from .document import (
     Row,
     Section,
     Table,
+    Tone,
     columns,
     footer,
     lines,
@@ -63,7 +64,7 @@ TOP: Final = 20
 """Most features and groups that are drawn."""
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
 _UNSAVED: Final = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
-_MARKS: Final = {
+_MARKS: Final[dict[str, tuple[str, Tone]]] = {
     "selected": ("*", "strong"),
     "tied": ("≈", "near"),
     "baseline": (" ", "soft"),
@@ -178,7 +179,7 @@ def model_table(cv: Metrics) -> Table:
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )
-            found.append(Row((name, *cells), tone, ends=place == last))  # type: ignore[arg-type]
+            found.append(Row((name, *cells), tone, ends=place == last))
     early = dict.fromkeys(str(Remark.from_dict(row["left"])) for row in cv.get("models") or [] if row.get("left"))
     caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
     return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
