@@ -2,7 +2,7 @@
 #
 #     docker build -t flopcast .
 #     docker run --rm -it --device /dev/kfd --device /dev/dri --group-add video --ipc host -v "$PWD:/data" flopcast \
-#         measure --suite small --device cuda:0 -o /data/runs.parquet
+#         measure --preset small --device cuda:0 -o /data/runs.parquet
 #
 # Prediction, projection and forecasts need no GPU: leave the devices out, or build with
 # `--build-arg BASE=python:3.11-slim`. BASE is also how to pin the ROCm release. The base image brings PyTorch; the extra

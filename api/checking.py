@@ -174,11 +174,11 @@ def check(
     data: Data,
     *,
     host: str | None = None,
-    level: float = 0.9,
+    interval: float = 0.9,
     where: Where = None,
     group: str | Sequence[str] | None = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     seed: int = 0,
 ) -> Check:
@@ -193,13 +193,13 @@ def check(
         was trained on are left out.
     host : str, optional
         A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it.
-    level : float, default=0.9
+    interval : float, default=0.9
         Of the intervals whose coverage is tested.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`.
     group : str or sequence of str, optional
         Columns that make a group, as for `train`; rows of one group are not counted as independent.
-    units, defaults : mapping of str to str, optional
+    unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
@@ -223,7 +223,7 @@ def check(
     >>> found.verdict in ("still valid", "shifted", "no longer valid", "too few data")
     True
     """
-    check_level(level, LEVELS[0], LEVELS[-1])
+    check_level(interval, LEVELS[0], LEVELS[-1])
     if not items(data):
         raise ParameterError("data", "is missing: give the files or folders that hold the new measurements")
     checked = run_of(run)
@@ -232,15 +232,15 @@ def check(
         raise ParameterError("host", "is given, but this run has none: it predicts from shapes alone")
     named = None if host is None else canonical_device(host)[0]
     devices = [name for name in (named, _host(model), model.recipe.target.name) if name]
-    measured = load_measurements(data, where, units, defaults, devices, keep=keep)
+    measured = load_measurements(data, where, unit, default, devices, keep=keep)
     with threadpool_limits(limits=1):
-        rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), level)
-        others = _own_host(checked, measured.frame, rows, level) if named not in (None, _host(model)) else {}
+        rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), interval)
+        others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
     folds = {str(name): part for name, part in sorted(known.groupby("scheme"), key=lambda item: item[0] != chosen)}
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
-    found = assess(rows, folds, level=level, covered=covered, seed=seed)
+    found = assess(rows, folds, level=interval, covered=covered, seed=seed)
     before = [] if model.correction is None else [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
@@ -249,7 +249,7 @@ def check(
         trained_host=_host(model),
         target=model.recipe.target.name,
         metric=model.recipe.metric,
-        level=level,
+        level=interval,
         rejected=measured.rejected_by_reason,
         rejected_at=measured.rejected_at,
         notes=[*map(str, before), *map(str, measured.notes)],
@@ -376,14 +376,14 @@ def advise(
     run: str | Path | Trained,
     candidates: Data,
     *,
-    budget: int | None = None,
-    minutes: float | None = None,
+    rows: int | None = None,
+    budget: float | None = None,
     row_seconds: float = ROW_SECONDS,
     weight: str | None = None,
     where: Where = None,
     group: str | Sequence[str] | None = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Advice:
     """Choose which rows to measure on the target next, so that the run errs least on unseen groups.
@@ -395,15 +395,15 @@ def advise(
     candidates : path, DataFrame, Measurements, or a sequence of them
         What could be measured: rows of the run's host, or of the target's shapes where it has none (with any time).
         Rows of the target beside a host's count as measured already.
-    budget : int, optional
-        How many rows may be measured; or ``minutes``.
-    minutes : float, optional
-        How long that may take: a row costs its ``cost_s``, where the candidates have that column, else ``row_seconds``.
+    rows : int, optional
+        How many rows may be measured; or ``budget``.
+    budget : float, optional
+        Seconds that may take: a row costs its ``cost_s``, where the candidates have that column, else ``row_seconds``.
     row_seconds : float, default=10
         Seconds that a row takes to set up and repeat.
     weight : str, optional
         Column of the candidates that says how much each counts in your workload (its calls, or its time).
-    where, group, units, defaults
+    where, group, unit, default
         As for `flopcast.check`.
     seed : int
         Of the sample of candidates, where there are more than 3 000.
@@ -422,23 +422,23 @@ def advise(
     >>> import flopcast as fc
     >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> measured_on_the_host = fc.read(where={"device": "MI300X", "n": 4608})
-    >>> len(fc.advise(run, measured_on_the_host, budget=5).batch)
+    >>> len(fc.advise(run, measured_on_the_host, rows=5).batch)
     5
     """
-    if (budget is None) == (minutes is None):
-        raise ParameterError("budget", "or minutes must be given, and not both: how much may be measured?")
-    if (budget is not None and budget < 1) or (minutes is not None and not 0 < minutes < np.inf):
-        raise ParameterError("budget" if minutes is None else "minutes", "must be above 0")
+    if (rows is None) == (budget is None):
+        raise ParameterError("rows", "or budget must be given, and not both: how much may be measured?")
+    if (rows is not None and rows < 1) or (budget is not None and not 0 < budget < np.inf):
+        raise ParameterError("rows" if budget is None else "budget", "must be above 0")
     if not 0 < row_seconds < np.inf:
         raise ParameterError("row_seconds", f"must be above 0, got {row_seconds:g}")
     if not items(candidates):
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
     model = trained.trained
-    found = load_measurements(candidates, where, units, defaults, [gpu.name for gpu in _devices(model)])
-    rows, measured = _candidates(model, found.frame)
+    found = load_measurements(candidates, where, unit, default, [gpu.name for gpu in _devices(model)])
+    frame, measured = _candidates(model, found.frame)
     with threadpool_limits(limits=1):
-        answers = model.predict(rows, 0.9)
+        answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
     if measured.all():
         done = f"all {len(measured)} candidates are measured on {model.recipe.target.name} already"
@@ -447,15 +447,15 @@ def advise(
         first = answers["reasons"][~measured].iloc[0]
         why = first[0].general if first else ""
         raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
-    rows, answers = rows[able].reset_index(drop=True), answers[able].reset_index(drop=True)
+    frame, answers = frame[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
-    groups = groups_of(rows, names_of(group, "group")).astype(str)
+    groups = groups_of(frame, names_of(group, "group")).astype(str)
     known = np.isin(groups, trained.predictions["group"].astype(str))
-    weights = np.ones(len(rows))
+    weights = np.ones(len(frame))
     if weight is not None:
-        if weight not in rows:
+        if weight not in frame:
             raise ParameterError("weight", f"must be a column of the candidates, got {weight!r}")
-        weights = as_numbers(rows, weight)
+        weights = as_numbers(frame, weight)
         if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
             raise ParameterError("weight", f"must be a column of numbers of 0 or more, {weight!r} is not")
     saved = trained.metrics["model"]["name"]
@@ -467,21 +467,21 @@ def advise(
     }
     unseen = of_saved.get("grouped") or of_saved["kfold"]  # out of fold; one of both where only that is known
     errors = {"unseen_error": float(unseen), "known_error": float(min(of_saved.get("kfold") or unseen, unseen))}
-    cost = as_numbers(rows, COST) if COST in rows else np.full(len(rows), row_seconds)
+    cost = as_numbers(frame, COST) if COST in frame else np.full(len(frame), row_seconds)
     batch = choose(
-        coordinates(model.recipe.transform(rows)),
+        coordinates(model.recipe.transform(frame)),
         importance(groups, known, **errors, weights=weights),
-        budget=float(budget) if budget is not None else 60 * float(minutes or 0),
-        cost=1.0 if budget is not None else cost,
+        budget=float(rows) if rows is not None else float(budget or 0),
+        cost=1.0 if rows is not None else cost,
         groups=groups,
         measured=np.flatnonzero(measured),
         seed=seed,
     )
     if not len(batch):
-        raise ParameterError("minutes", f"is too short for any candidate: the shortest takes {np.nanmin(cost):g} s")
+        raise ParameterError("budget", f"is too short for any candidate: the shortest takes {np.nanmin(cost):g} s")
     identity = Identity(model.recipe.metric)
-    identity.see(rows)
-    table = identity.of(rows).assign(
+    identity.see(frame)
+    table = identity.of(frame).assign(
         **{name: answers[name] for name in ("predicted", "lower", "upper")}, group=groups, known=known, cost_s=cost
     )
     report = {
@@ -492,8 +492,8 @@ def advise(
         "candidates": int((~measured).sum()),
         "measured_already": int(measured.sum()),
         "not_predicted": int((~able).sum()),
-        "budget": budget,
-        "minutes": minutes,
+        "budget": rows,
+        "minutes": None if budget is None else budget / 60,
         "rows": len(batch),
         "cost_s": float(np.sum(cost[batch])),
         "groups": len(set(groups[batch])),

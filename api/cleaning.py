@@ -82,8 +82,8 @@ def clean(
     join: bool = False,
     cover: str | Path | None = None,
     epochs: str | None = None,
-    level: float = 0.95,
-    defaults: Mapping[str, str] | None = None,
+    interval: float = 0.95,
+    default: Mapping[str, str] | None = None,
     jobs: int = -1,
 ) -> Cleaning:
     """Read traces, clean them together, and summarise what is left as measurements.
@@ -109,9 +109,9 @@ def clean(
     epochs : str, optional
         A row for each epoch instead of each operator and shape: ``step``, ``kernels:N``, ``flops:X`` or
         ``marker:REGEX``. An epoch without some of its kernels is none, so outliers and warm-up stay in.
-    level : float, default=0.95
+    interval : float, default=0.95
         Of the intervals reported.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Column -> value, for what the traces do not say: ``{"device": "MI300X"}``; ``name`` is what ran, by which, and
         by their number, epochs of two GPUs pair.
     jobs : int
@@ -129,14 +129,14 @@ def clean(
         Nothing can be read or is left, or runs that are to be joined contradict each other.
     """
     check_jobs(jobs)
-    rule = None if epochs is None else parse_rule(epochs, (defaults or {}).get("name", ""))
+    rule = None if epochs is None else parse_rule(epochs, (default or {}).get("name", ""))
     asked = {"mad": mad, "warm_up": warm_up, "golden": golden}
     if rule is not None and (given := [name for name, value in asked.items() if value]):
         problem = "would take kernels out of the epochs, which are no whole epochs then: leave it out"
         raise ParameterError(given[0], problem)
-    options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, level)
+    options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, interval)
     options.check()
-    reading = Options({}, dict(defaults or {}), ranges=rule is not None and rule.by == "marker")
+    reading = Options({}, dict(default or {}), ranges=rule is not None and rule.by == "marker")
     paths = [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
     traces, unreadable = _read(paths, reading, jobs)
     full = None if cover is None else full_list(Path(cover), reading, jobs)

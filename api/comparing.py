@@ -91,8 +91,8 @@ def compare(
     first: str | Path | Evidence,
     second: str | Path | Evidence,
     *,
-    level: float = 0.95,
-    defaults: Mapping[str, str] | None = None,
+    interval: float = 0.95,
+    default: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> RunComparison | TraceComparison:
     """Compare two runs, or two profilers' traces of a workload.
@@ -101,9 +101,9 @@ def compare(
     ----------
     first, second : path or Run
         Run folders that `train` wrote, or runs; or files or folders with one trace each.
-    level : float, default=0.95
+    interval : float, default=0.95
         Of the intervals of differences between runs.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Values of columns that traces lack.
     seed : int
         Of the bootstrap and of the randomisation test of runs.
@@ -127,10 +127,10 @@ def compare(
     >>> found.common == one.metrics["data"]["n"]
     True
     """
-    check_level(level, LEVELS[0], LEVELS[-1])
+    check_level(interval, LEVELS[0], LEVELS[-1])
     runs_of = [not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in (first, second)]
     if not any(runs_of):
-        options = Options(defaults=dict(defaults or {}))
+        options = Options(defaults=dict(default or {}))
         paths = Path(str(first)), Path(str(second))
         traces = [(label, _trace(path, options)) for label, path in zip(_names(*paths), paths, strict=True)]
         return TraceComparison(trace_changes(traces))
@@ -145,7 +145,7 @@ def compare(
     if not both:
         raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
     found = (
-        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=level, seed=seed)
+        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=interval, seed=seed)
         for name in both
     )
     return RunComparison(_names(runs[0][0], runs[1][0]), metrics, tuple(found), len(common))

@@ -159,9 +159,9 @@ def forecast(
     model: str | PathLike[str] | Mapping[str, Any] | Architecture | None = None,
     *,
     cases: str | PathLike[str] | pd.DataFrame | None = None,
-    runs: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
+    run: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
     data: Data | Sequence[Data] | None = None,
-    level: float = 0.9,
+    interval: float = 0.9,
     seed: int = 0,
     need: float | None = None,
     price: float | None = None,
@@ -181,13 +181,13 @@ def forecast(
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
         has its reason, the others their answer.
-    runs : Run or path, or several, optional
+    run : Run or path, or several, optional
         Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
         their range, on their target, in place of the laws. The answer says how many products.
     data : path, DataFrame, Measurements, or several, optional
         Measured kernels, as `train` takes them: what was measured on the GPU asked for takes its least measured time,
         unless a run answers.
-    level : float, default 0.9
+    interval : float, default 0.9
         Of the intervals.
     seed : int, default 0
         Of the draws.
@@ -218,12 +218,12 @@ def forecast(
     >>> found.table[["batch", "unit", "fits"]].values.tolist()
     [[1, 's', True], [16, 's', True]]
     """
-    check_level(level)
+    check_level(interval)
     if need is not None and not 0 < need < 10:
         raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
     if price is not None and not 0 <= price < float("inf"):
         raise ParameterError("price", f"must not be negative, got {price:g}")
-    learned = [_times(run) for run in (runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs])]
+    learned = [_times(one) for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])]
     if data is not None:
         learned.append(measured_times(load_measurements(data).frame))
     if (model is None) == (cases is None):
@@ -232,24 +232,24 @@ def forecast(
         if fields:
             raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
         asked = _read(cases)
-        answers = forecast_all(asked, level=level, seed=seed, runs=learned)
-        return Forecasts(tuple(answers), tuple(asked), level, need, price)
+        answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
+        return Forecasts(tuple(answers), tuple(asked), interval, need, price)
     asked = list(_grid({"model": model, **fields}))
     if len(asked) == 1:
-        answers = [forecast_one(asked[0], level=level, seed=seed, runs=learned)]
+        answers = [forecast_one(asked[0], level=interval, seed=seed, runs=learned)]
     else:
-        answers = forecast_all(asked, level=level, seed=seed, runs=learned)
-    return Forecasts(tuple(answers), tuple(asked), level, need, price)
+        answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
+    return Forecasts(tuple(answers), tuple(asked), interval, need, price)
 
 
 def calibrate(
-    runs: str | PathLike[str] | pd.DataFrame, *, name: str = "own", prior: str | None = None, source: str = ""
+    cases: str | PathLike[str] | pd.DataFrame, *, name: str = "own", prior: str | None = None, source: str = ""
 ) -> Release:
     """Fit the constants of a software release to measured runs.
 
     Parameters
     ----------
-    runs : path or DataFrame
+    cases : path or DataFrame
         A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference and
         throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch or a step,
         output tokens per second).
@@ -279,7 +279,7 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
-    asked = list(_read(runs))
+    asked = list(_read(cases))
     parts, seconds, settings = [], [], []
     for line, case in enumerate(asked, start=2):
         try:
@@ -294,7 +294,7 @@ def calibrate(
             raise DataError(f"line {line}: {why}") from None
     kinds = {"training" if one.kind == "training" else "serving" for one in settings}
     if len({one.gpu.name for one in settings}) > 1 or len(kinds) > 1:
-        raise ParameterError("runs", "must be on one kind of GPU, and all of training or none")
+        raise ParameterError("cases", "must be on one kind of GPU, and all of training or none")
     kind = kinds.pop()
     return fit_release(
         as_rows(parts, kind),
@@ -314,7 +314,7 @@ def _times(run: str | PathLike[str] | Run) -> Times:
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":
-        raise ParameterError("runs", "must be trained on times of one GPU, without a host: products have no host time")
+        raise ParameterError("run", "must be trained on times of one GPU, without a host: products have no host time")
 
     def times(rows: pd.DataFrame) -> pd.DataFrame:
         unknown = pd.DataFrame({"predicted_us": np.nan, "extrapolated": True}, index=rows.index)

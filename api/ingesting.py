@@ -138,12 +138,12 @@ def ingest(
     dispatches: bool = False,
     parts: bool = False,
     where: Where = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     channels: bool = False,
-    max_bytes: int | None = None,
+    max_size: int | None = None,
     strict: bool = False,
     jobs: int = -1,
     cluster: str | Client | None = None,
@@ -166,7 +166,7 @@ def ingest(
         with their number. Repeats are merged when it is read, by `train` for example; a trace's own always are.
     where : mapping, or sequence of str, optional
         Which measurements, as for `read`.
-    units, defaults : mapping of str to str, optional
+    unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     each : bool, default=False
         Whether every repeat is a row of its own.
@@ -174,7 +174,7 @@ def ingest(
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
-    max_bytes : int, optional
+    max_size : int, optional
         Limit of a decompressed file; 512 MiB for one that is cut into fields, else 4 GiB.
     strict : bool, default=False
         Whether to refuse, and write nothing, where a file is unreadable or has a finding of severity error.
@@ -214,7 +214,7 @@ def ingest(
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
     options = Options(
-        dict(units or {}), dict(defaults or {}), each=each, keep=keep, channels=channels, max_bytes=max_bytes
+        dict(unit or {}), dict(default or {}), each=each, keep=keep, channels=channels, max_bytes=max_size
     )
     check_jobs(jobs)
     with workers(jobs, cluster) as who:

@@ -121,10 +121,10 @@ def predict(
     run: str | Path | Trained,
     data: Data,
     *,
-    level: float = 0.9,
+    interval: float = 0.9,
     where: Where = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     target_cost: str | None = None,
     fallback: str | None = None,
@@ -139,11 +139,11 @@ def predict(
     data : path, DataFrame, Measurements, or a sequence of them
         If the run has a host: what it measured (rows of other devices are counted and left out). If not: shapes, with
         or without a device and a time.
-    level : float, default=0.9
+    interval : float, default=0.9
         Share of rows that should lie between the lower and the upper limit.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
-    units, defaults : mapping of str to str, optional
+    unit, default : mapping of str to str, optional
         Units, and values, of columns whose data do not state them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
@@ -177,7 +177,7 @@ def predict(
     True
     """
     started = time.perf_counter()
-    check_level(level, LEVELS[0], LEVELS[-1])
+    check_level(interval, LEVELS[0], LEVELS[-1])
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
@@ -195,8 +195,8 @@ def predict(
         else:
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
-        asked = _Asked(model, name, level, fallback is not None)
-        options: dict[str, Any] = {"units": units, "defaults": defaults, "keep": keep}
+        asked = _Asked(model, name, interval, fallback is not None)
+        options: dict[str, Any] = {"units": unit, "defaults": default, "keep": keep}
         options["timed"] = model.recipe.host is not None
         if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
             batches = row_batches(tables, **options)
@@ -511,16 +511,16 @@ def explain(
     data: Data,
     row: int = 1,
     *,
-    level: float = 0.9,
+    interval: float = 0.9,
     where: Where = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Say why one workload is predicted as it is.
 
     Parameters
     ----------
-    run, data, level, where, units, defaults
+    run, data, interval, where, unit, default
         As for `flopcast.predict`.
     row : int, default=1
         Which row of what `predict` returns for these data, counted from 1.
@@ -543,14 +543,14 @@ def explain(
     >>> round(sum(part.value for part in why.parts), 6) == round(why.found.alone, 6)
     True
     """
-    check_level(level, LEVELS[0], LEVELS[-1])
+    check_level(interval, LEVELS[0], LEVELS[-1])
     if isinstance(run, str | Path):
         model, (metrics, predictions) = TrainedModel.load(Path(run)), read_run(Path(run))
     else:
         model, metrics, predictions = run.trained, run.metrics, run.predictions
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
-    rows, _ = read_rows(tables, units=units, defaults=defaults, timed=recipe.host is not None)
+    rows, _ = read_rows(tables, units=unit, defaults=default, timed=recipe.host is not None)
     rows = select(rows, where)
     if recipe.host is not None:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]
@@ -561,7 +561,7 @@ def explain(
     if why := str(one[REFUSED].iloc[0]):
         raise DataError(f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip())
     with threadpool_limits(limits=1):
-        answer = model.predict(one, level).iloc[0]
+        answer = model.predict(one, interval).iloc[0]
         reasons = [str(why) for why in answer["reasons"]]
         if not np.isfinite(answer["predicted"]):
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
@@ -580,7 +580,7 @@ def explain(
             model=str(model.saved.manifest.get("selected", "?")),
             answer={
                 **{name: float(answer[name]) for name in ("predicted", "lower", "upper")},
-                "level": level,
+                "level": interval,
                 "basis": str(answer["basis"]),
                 "reasons": reasons,
                 "host": None if recipe.host is None else float(one[recipe.metric].iloc[0]),

@@ -40,8 +40,8 @@ def fidelity(
     traces: Sequence[Path | str],
     unprofiled_us: float | None = None,
     *,
-    steps: int | None = None,
-    defaults: Mapping[str, str] | None = None,
+    steps_per_trace: int | None = None,
+    default: Mapping[str, str] | None = None,
 ) -> Fidelity:
     """Compare traces of one workload with each other, and with the time it takes unprofiled.
 
@@ -51,9 +51,9 @@ def fidelity(
         One file or folder for each trace.
     unprofiled_us : float, optional
         End-to-end time of one step without a profiler.
-    steps : int, optional
+    steps_per_trace : int, optional
         Steps that each trace holds, where they do not record them.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Values of columns that the traces lack.
 
     Returns
@@ -79,16 +79,16 @@ def fidelity(
     ...     for path, took in zip(paths, (52, 58)):
     ...         event = product | {"dur": took, "args": {"device": 0}}
     ...         _ = path.write_text(json.dumps({"traceEvents": [event]}))
-    ...     found = fc.fidelity(paths, unprofiled_us=51, steps=1, defaults={"device": "MI300X"})
+    ...     found = fc.fidelity(paths, unprofiled_us=51, steps_per_trace=1, default={"device": "MI300X"})
     >>> found.traces[found.believed].times.label
     'light.json'
     """
-    if steps is not None and steps < 1:
-        raise ParameterError("steps", f"must be at least 1, got {steps}")
+    if steps_per_trace is not None and steps_per_trace < 1:
+        raise ParameterError("steps_per_trace", f"must be at least 1, got {steps_per_trace}")
     paths = [Path(path) for path in traces]
     names = [path.name for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    options = Options(defaults=dict(defaults or {}))
+    options = Options(defaults=dict(default or {}))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
         found = [trace for _, trace in read_traces([path], options=options)]
@@ -97,7 +97,7 @@ def fidelity(
             raise DataError(f"holds {count}: give one path for each trace", source=str(path))
         if isinstance(found[0], TraceFailure):
             raise found[0].error
-        profiled.append(Profiled.of(label, found[0], steps))
+        profiled.append(Profiled.of(label, found[0], steps_per_trace))
     return compare(profiled, unprofiled_us)
 
 
@@ -147,29 +147,29 @@ class PlannedPasses:
 
 def plan(
     profiler: str,
-    full: Path | str,
+    trace: Path | str,
     *,
     kernels_per_pass: int = KERNELS_PER_PASS,
-    steps: int = STEPS,
+    steps_per_pass: int = STEPS,
     counters: str = COUNTER,
     check: Path | str | None = None,
-    defaults: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
 ) -> PlannedPasses:
     """Plan passes that profile a program's kernels a few at a time, and prove that recorded passes have them all.
 
     Parameters
     ----------
     profiler : {"rocprofv3", "torch"}
-    full : path
+    trace : path
         A trace that has every kernel of the program, or a text file (.txt) with a kernel name per line, as often as it
         runs in a step.
-    kernels_per_pass, steps : int
+    kernels_per_pass, steps_per_pass : int
         Different kernels that a pass of rocprofv3 records; steps of the program that it runs.
     counters : str
         Counters that rocprofv3 collects: it filters kernels in collections of counters only.
     check : path, optional
         Folder with the traces of the passes.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Values of columns that the traces lack.
 
     Returns
@@ -185,8 +185,10 @@ def plan(
     """
     if not counters.split():
         raise ParameterError("counters", f"must name one at least, got {counters!r}")
-    options = Options(defaults=dict(defaults or {}))
-    found = plan_passes(full_list(Path(full), options), profiler, kernels_per_pass=kernels_per_pass, steps=steps)
+    options = Options(defaults=dict(default or {}))
+    found = plan_passes(
+        full_list(Path(trace), options), profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass
+    )
     lines = tuple(command_of(found, number, counters=counters) for number in range(1, found.passes + 1))
     return PlannedPasses(found, lines, None if check is None else proof(found, passes_of(Path(check), options)))
 
@@ -271,14 +273,14 @@ def counters(
     *,
     host: Device | None = None,
     target: Device,
-    passes: int = 2,
+    max_passes: int = 2,
     without_features: Sequence[str] = (),
     per_pass: Mapping[str, int] | None = None,
     where: Where = None,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     seed: int = 0,
     jobs: int = -1,
     progress: Progress | None = None,
@@ -291,13 +293,13 @@ def counters(
         Measured rows with counters (``counter.NAME``).
     host, target
         The devices, as for `flopcast.train`.
-    passes : int, default=2
+    max_passes : int, default=2
         Most profiling passes to try; the table goes from none to these, and has all counters beside.
     without_features : sequence of str
         Families of features to leave out in turn, as shell patterns (``"counter.TCC*"``; several with commas).
     per_pass : mapping of str to int, optional
         Hardware block -> counters in a pass, where yours differ from an AMD Instinct's; ``other``: all other blocks.
-    where, group, metric, units, defaults, seed, jobs, progress
+    where, group, metric, unit, default, seed, jobs, progress
         As for `flopcast.train`.
 
     Returns
@@ -312,23 +314,23 @@ def counters(
     Examples
     --------
     >>> import flopcast as fc
-    >>> found = fc.counters("host_and_target.parquet", host="MI300X", target="MI355X", passes=2)  # doctest: +SKIP
+    >>> found = fc.counters("host_and_target.parquet", host="MI300X", target="MI355X", max_passes=2)  # doctest: +SKIP
     >>> found.save("pmc.txt")  # doctest: +SKIP
     """
     check_jobs(jobs)
-    if passes < 0:
-        raise ParameterError("passes", f"must be 0 or more, got {passes}")
+    if max_passes < 0:
+        raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(per_pass or {})
     devices = device(host, "host") if host is not None else None, device(target, "target")
     with workers(jobs, None) as who:
         names = [gpu.name for gpu in devices if gpu is not None]
-        frame = load_measurements(data, where, units, defaults, names).frame
+        frame = load_measurements(data, where, unit, default, names).frame
         columns = names_of(group, "group")
         dataset = build_dataset(frame, host=devices[0], target=devices[1], metric=metric, group=columns)
         options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}
-        tried = by_passes(dataset, passes, limits, **options)
+        tried = by_passes(dataset, max_passes, limits, **options)
         less = ablation(dataset, names_of(without_features, "without_features") or (), limits, **options)
-    advised = fewest(tried, dataset, passes)
+    advised = fewest(tried, dataset, max_passes)
     every = recorded(list(map(str, dataset.X.columns)))
     chosen = every if advised.columns == "all" else recorded(choose(dataset.X, dataset.y, advised.passes, limits))
     report = {

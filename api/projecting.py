@@ -178,7 +178,7 @@ class ProjectedTrace:
         return titled(repr(self)[1:-1], self.classes[columns])
 
 
-def project(trace: Path | str, to: Device | None = None, **choices: Any) -> ProjectedTrace:
+def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
 
     Parameters
@@ -186,12 +186,12 @@ def project(trace: Path | str, to: Device | None = None, **choices: Any) -> Proj
     trace : path
         File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch) is replayed with
         them.
-    to : str, Path or GPU, optional
+    target : str, Path or GPU, optional
         The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
         (ranks, network, a swept figure, durations).
     **choices
-        What `flopcast.api.projecting.project_traces` takes: ``host``, ``model``, ``correct``, ``cpu_speed``,
-        ``ranks``, ``network``, ``sweep``, ``phases``, ``durations``, ``defaults``, ``level``, ``seed`` ...
+        What `flopcast.api.projecting.project_traces` takes: ``host``, ``run``, ``correct``, ``cpu_speed``,
+        ``ranks``, ``network``, ``sweep``, ``phases``, ``durations``, ``default``, ``interval``, ``seed`` ...
 
     Returns
     -------
@@ -211,12 +211,12 @@ def project(trace: Path | str, to: Device | None = None, **choices: Any) -> Proj
     >>> product = {"ph": "X", "cat": "kernel", "name": "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64", "ts": 0, "dur": 50}
     >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
     ...     print(json.dumps({"traceEvents": [product | {"args": {"device": 0}}]}), file=trace, flush=True)
-    ...     found = fc.project(trace.name, to="MI355X", defaults={"device": "MI300X"})
+    ...     found = fc.project(trace.name, target="MI355X", default={"device": "MI300X"})
     >>> lower, upper = found.interval_us
     >>> found.measured_us, lower < found.projected_us < upper
     (50.0, True)
     """
-    first = list(islice(project_traces([trace], to, **choices), 2))
+    first = list(islice(project_traces([trace], target, **choices), 2))
     if len(first) > 1:
         raise DataError("holds several traces: project them with `project_traces`", source=str(trace))
     return first[0]
@@ -224,26 +224,26 @@ def project(trace: Path | str, to: Device | None = None, **choices: Any) -> Proj
 
 def project_traces(
     traces: Sequence[Path | str],
-    to: Device | None = None,
+    target: Device | None = None,
     *,
     host: Device | None = None,
     compute_law: str = DEFAULT_LAW,
     comm_law: str = "alpha-beta",
     gaps: str = "modelled",
     cpu_speed: float | None = None,
-    model: Path | str | None = None,
+    run: Path | str | None = None,
     correct: Sequence[Path | str] = (),
     network: tuple[float, float] | Path | str | None = None,
     ranks_per_node: int = NODE_GPUS,
     ranks: int | str | None = None,
     grows: Sequence[str] = (),
-    keep_waiting: bool = False,
+    comm_wait: bool = False,
     durations: Path | str | pd.DataFrame | None = None,
     phases: bool = False,
     uncertainty: str = "",
     sweep: str | Sequence[str] = (),
-    defaults: Mapping[str, str] | None = None,
-    level: float = 0.9,
+    default: Mapping[str, str] | None = None,
+    interval: float = 0.9,
     samples: int = 256,
     seed: int = 0,
 ) -> Iterator[ProjectedTrace]:
@@ -253,7 +253,7 @@ def project_traces(
     ----------
     traces : sequence of path
         Files and folders of any supported profilers.
-    to : str, Path or GPU, optional
+    target : str, Path or GPU, optional
         The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
         (ranks, network, a swept figure, durations).
     host : str, Path or GPU, optional
@@ -266,7 +266,7 @@ def project_traces(
         Time between activities (`projection.whole_trace.GAPS`).
     cpu_speed : float, optional
         Speed of the target's CPU relative to the one measured; unknown by default.
-    model : path, optional
+    run : path, optional
         Run folder of `train` for these GPUs; its predictions go before the law of computation.
     correct : sequence of path
         Measurements of both GPUs, from which the law of computation is corrected class by class.
@@ -280,7 +280,7 @@ def project_traces(
         has not all of them. The collectives of groups of all ranks are re-sized (`projection.collective_laws`).
     grows : sequence of str
         Other groups that grow with the ranks: their names or numbers of ranks in the trace.
-    keep_waiting : bool
+    comm_wait : bool
         Whether what collectives wait for their peers stays: the time above the least of equal messages.
     durations : path or DataFrame, optional
         Durations measured in passes, a few kernels at a time, in the place of the traces': a table
@@ -292,9 +292,9 @@ def project_traces(
         Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
     sweep : str or sequence of str
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Values of columns that the traces lack.
-    level, samples, seed
+    interval, samples, seed
         Of the interval.
 
     Returns
@@ -306,20 +306,20 @@ def project_traces(
     DataError
         A parameter cannot be used; a trace cannot be read or projected, or there is none.
     """
-    check_sample(level, samples)
-    target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
+    check_sample(interval, samples)
+    wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = laws_of(
-        compute_law=compute_law, comm_law=comm_law, gaps=gaps, cpu_speed=cpu_speed, model=model, network=network,
-        ranks_per_node=ranks_per_node, ranks=ranks, grows=grows, keep_waiting=keep_waiting,
+        compute_law=compute_law, comm_law=comm_law, gaps=gaps, cpu_speed=cpu_speed, run=run, network=network,
+        ranks_per_node=ranks_per_node, ranks=ranks, grows=grows, comm_wait=comm_wait,
     )  # fmt: skip
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
-    if target is None and laws.world is None and not sweeps and durations is None:
-        raise ParameterError("to", "must name a GPU where neither ranks, network, a figure nor durations change")
-    inputs = Inputs(laws, target, known, Options(defaults=dict(defaults or {}), calls=True), correct, durations)
-    interval = {"stated": uncertainty, "level": level, "samples": samples, "seed": seed}
-    return _projected(traces, inputs, sweeps, {**interval, "phases": phases})
+    if wanted is None and laws.world is None and not sweeps and durations is None:
+        raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
+    inputs = Inputs(laws, wanted, known, Options(defaults=dict(default or {}), calls=True), correct, durations)
+    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed}
+    return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
 
 def save_projection(
@@ -338,9 +338,9 @@ def save_projection(
 
 def laws_of(
     *, compute_law: str = DEFAULT_LAW, comm_law: str = "alpha-beta", gaps: str = "modelled",
-    cpu_speed: float | None = None, model: Path | str | None = None,
+    cpu_speed: float | None = None, run: Path | str | None = None,
     network: tuple[float, float] | Path | str | None = None, ranks_per_node: int = NODE_GPUS,
-    ranks: int | str | None = None, grows: Sequence[str] = (), keep_waiting: bool = False,
+    ranks: int | str | None = None, grows: Sequence[str] = (), comm_wait: bool = False,
 ) -> Laws:  # fmt: skip
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
     file = Path(network) if isinstance(network, str | Path) else None
@@ -349,10 +349,10 @@ def laws_of(
         raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
     laws = Laws(
         compute_law, cast(CommunicationLaw, comm_law), cast(Gaps, gaps), cpu_speed, None,
-        NodeBandwidths(host_gbs, target_gbs, ranks_per_node), keep_waiting,
+        NodeBandwidths(host_gbs, target_gbs, ranks_per_node), comm_wait,
         world=world_of(file, ranks_per_node, ranks, grows),
     )  # fmt: skip
-    return replace(laws, run=TrainedModel.load(Path(model)) if model else None)
+    return replace(laws, run=TrainedModel.load(Path(run)) if run else None)
 
 
 @dataclass(frozen=True)
@@ -507,11 +507,11 @@ class ProjectedJob:
 
 def project_job(
     traces: Sequence[Path | str],
-    to: Device | None = None,
+    target: Device | None = None,
     *,
     host: Device | None = None,
     correct: Sequence[Path | str] = (),
-    defaults: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     **laws: Any,
 ) -> ProjectedJob:
     """Project the traces of several ranks of one job to another GPU, replayed together.
@@ -522,9 +522,9 @@ def project_job(
     ----------
     traces : sequence of path
         Files and folders: one trace for each rank, of the same steps.
-    to : str, Path or GPU, optional
+    target : str, Path or GPU, optional
         The target; by default the GPU measured.
-    host, correct, defaults
+    host, correct, default
         As for `projecting.project_traces`.
     **laws
         As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``model``, ``network``,
@@ -543,14 +543,14 @@ def project_job(
     --------
     With traces of your own::
 
-        found = project_job(["rank0.json.gz", "rank1.json.gz"], to="MI355X")
+        found = project_job(["rank0.json.gz", "rank1.json.gz"], target="MI355X")
         found.ranks[["rank", "waiting_us", "last"]]
     """
-    target, known = None if to is None else device(to, "to"), None if host is None else device(host, "host")
-    inputs = Inputs(laws_of(**laws), target, known, Options(defaults=dict(defaults or {}), calls=True), correct)
+    wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
+    inputs = Inputs(laws_of(**laws), wanted, known, Options(defaults=dict(default or {}), calls=True), correct)
     read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:
         raise DataError(f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed together")
     (made_on,) = hosts.values()
-    return ProjectedJob(job_of(read, made_on, target or made_on, inputs.corrected(made_on)))
+    return ProjectedJob(job_of(read, made_on, wanted or made_on, inputs.corrected(made_on)))

@@ -132,15 +132,15 @@ class MeasuredScaling(Shown, DeviceScaling):
 def scale(
     data: str | Path | pd.DataFrame | CurveTable | None = None,
     fit: Sequence[float] = (),
-    targets: Sequence[float] | None = None,
+    sizes: Sequence[float] | None = None,
     *,
     performance: Sequence[float] | None = None,
     mpki: Sequence[float] | None = None,
     f_mem: float | None = None,
-    laws: str | Sequence[str] | None = None,
+    law: str | Sequence[str] | None = None,
     where: Where = None,
     scenario: str = "strong",
-    level: float = 0.9,
+    interval: float = 0.9,
 ) -> Scaling:
     """Fit the scaling laws to the small sizes of each benchmark and predict the larger ones.
 
@@ -150,7 +150,7 @@ def scale(
         Table of benchmark, size and performance (`scaling.curves`). Without it ``performance`` states the values.
     fit : sequence of float
         Sizes to fit, two or more, increasing.
-    targets : sequence of float, optional
+    sizes : sequence of float, optional
         Sizes to predict; by default every measured size beyond those to fit.
     performance : sequence of float, optional
         Of one benchmark at each of the sizes to fit, where there are no ``data``.
@@ -158,13 +158,13 @@ def scale(
         With ``performance``: misses per thousand instructions at each size to fit, or at each target too.
     f_mem : float, optional
         With ``performance``: share of the time that waits for memory, 0 to 1.
-    laws : str or sequence of str, optional
+    law : str or sequence of str, optional
         Each by a part of its name (`scaling.prediction.LAWS`); all by default.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     scenario : {"strong", "weak", "chiplets"}
         Of rows that state none.
-    level : float, default=0.9
+    interval : float, default=0.9
         Of the intervals.
 
     Returns
@@ -180,7 +180,7 @@ def scale(
 
     Examples
     --------
-    >>> found = scale(fit=[8, 16], targets=[64], performance=[100, 200], laws=["proportional"])
+    >>> found = scale(fit=[8, 16], sizes=[64], performance=[100, 200], law=["proportional"])
     >>> float(found.table["predicted"][0])
     800.0
     """
@@ -188,13 +188,13 @@ def scale(
         raise ParameterError("scenario", f"must be one of {', '.join(SCENARIOS)}, got {scenario!r}")
     if not len(fit):
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
-    names = names_of(laws, "laws")
-    check_request(fit, targets, names, level)
+    names = names_of(law, "law")
+    check_request(fit, sizes, names, interval)
     values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
         if performance is None:
             raise ParameterError("performance", "is missing: give a table, or a value for each size to fit")
-        table = stated(fit, performance, targets or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
+        table = stated(fit, performance, sizes or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
     elif given := [name for name, value in values.items() if value is not None]:
         raise ParameterError(given[0], "states a value: leave it out where a table gives the values")
     elif isinstance(data, CurveTable):
@@ -203,12 +203,12 @@ def scale(
         table = curves_of(data, where, scenario)
     else:
         table = read_curves(Path(data), where, scenario)
-    if targets is None:
-        targets = list(sizes_beyond(table.curves, fit))
-        if not targets:
+    if sizes is None:
+        sizes = list(sizes_beyond(table.curves, fit))
+        if not sizes:
             problem = f"must be stated: nothing was measured beyond {max(fit):g}"
-            raise ParameterError("targets", problem)
-    found = predict_sizes(table, fit, targets, laws=names, level=level)
+            raise ParameterError("sizes", problem)
+    found = predict_sizes(table, fit, sizes, laws=names, level=interval)
     return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
 
 
@@ -218,8 +218,8 @@ def scale_devices(
     *,
     where: Where = None,
     group: str | Sequence[str] | None = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     margin: float = 0.10,
     replicates: int = 2000,
     seed: int = 0,
@@ -232,7 +232,7 @@ def scale_devices(
         Measured files and folders of any supported format, and tables.
     devices : sequence of str or GPU
         Names or TOML files of two devices or more, or the devices; their compute units are the sizes.
-    where, group, units, defaults, margin, replicates, seed
+    where, group, unit, default, margin, replicates, seed
         As for `validate`.
 
     Returns
@@ -247,7 +247,7 @@ def scale_devices(
     check_margin(margin)
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
-    read = load_measurements(data, where, units, defaults, [gpu.name for gpu in gpus])
+    read = load_measurements(data, where, unit, default, [gpu.name for gpu in gpus])
     found = assess_devices(
         read.frame,
         gpus,

@@ -82,8 +82,8 @@ class Measurements(readers.Measurements):
 def read(
     *data: Data,
     where: Where = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     jobs: int = 1,
@@ -97,9 +97,9 @@ def read(
     where : mapping, or sequence of str, optional
         Column -> value, list of values, or range ``(from, to)`` with both ends, None for an open one; the other rows
         are left out. Or conditions as texts: ``["m=16..512", "dtype_a=bf16,fp8"]``.
-    units : mapping of str to str, optional
+    unit : mapping of str to str, optional
         Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never guessed.
-    defaults : mapping of str to str, optional
+    default : mapping of str to str, optional
         Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is never overridden.
     each : bool, default=False
         Whether every repeat is a row of its own; else repeats are one row, their median.
@@ -124,7 +124,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(items(data), where, units, defaults, each=each, keep=keep, jobs=jobs)
+    found = load_measurements(items(data), where, unit, default, each=each, keep=keep, jobs=jobs)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -227,8 +227,8 @@ def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | N
 def load_measurements(
     data: Data | Sequence[Data] | None,
     where: Where = None,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     devices: Sequence[str] = (),
     each: bool = False,
     keep: Collection[str] = (),
@@ -240,7 +240,7 @@ def load_measurements(
     ----------
     data : path, DataFrame, Measurements, or a sequence of them, or None
         None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, units, defaults, each, keep, jobs
+    where, unit, default, each, keep, jobs
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
@@ -256,7 +256,7 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    options = readers.Options(dict(units or {}), dict(defaults or {}), each=each, keep=keep)
+    options = readers.Options(dict(unit or {}), dict(default or {}), each=each, keep=keep)
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)

@@ -153,17 +153,17 @@ class Run:
         self,
         data: Data,
         *,
-        level: float = 0.9,
+        interval: float = 0.9,
         where: Where = None,
-        units: Mapping[str, str] | None = None,
-        defaults: Mapping[str, str] | None = None,
+        unit: Mapping[str, str] | None = None,
+        default: Mapping[str, str] | None = None,
         fallback: str | None = None,
     ) -> pd.DataFrame:
         """Predict new workloads; `flopcast.predict` gives a summary and figures beside the table.
 
         Parameters
         ----------
-        data, level, where, units, defaults, fallback
+        data, interval, where, unit, default, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -177,8 +177,8 @@ class Run:
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        given: dict[str, Any] = {"where": where, "units": units, "defaults": defaults, "fallback": fallback}
-        return predict(self, data, level=level, **given).frame
+        given: dict[str, Any] = {"where": where, "unit": unit, "default": default, "fallback": fallback}
+        return predict(self, data, interval=interval, **given).frame
 
     def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
         """Say why one workload is predicted as it is: `api.predicting.explain`, whose ``options`` they are."""
@@ -281,8 +281,8 @@ def train(
     where: Where = None,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     target_cost: str | None = None,
@@ -316,7 +316,7 @@ def train(
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
         The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the models, as time has.
-    units, defaults : mapping of str to str, optional
+    unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     each : bool
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
@@ -383,7 +383,7 @@ def train(
         raise ParameterError("host", both)
     names = [gpu.name for gpu in devices if gpu is not None]
     with workers(jobs, cluster) as who:
-        measured = load_measurements(data, where, units, defaults, names, each, keep)
+        measured = load_measurements(data, where, unit, default, names, each, keep)
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))

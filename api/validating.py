@@ -76,8 +76,8 @@ def validate(
     group: str | Sequence[str] | None = None,
     margin: float = 0.10,
     metric: str = "duration_us",
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    unit: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     folds: int = 10,
     replicates: int = 2000,
@@ -101,7 +101,7 @@ def validate(
         What counts as the same: target / law within [1 / (1 + margin), 1 + margin].
     metric : str, default="duration_us"
         The measured column that is scaled.
-    units, defaults : mapping of str to str, optional
+    unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
@@ -134,7 +134,7 @@ def validate(
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
-    measured = load_measurements(data, where, units, defaults, [gpu.name for gpu in devices], keep=keep)
+    measured = load_measurements(data, where, unit, default, [gpu.name for gpu in devices], keep=keep)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)

@@ -2,7 +2,7 @@
 
 `workloads` are whole applications of which more counters are known than there are applications, with a known law:
 ``python -m flopcast.benchmarks.made_up_counters made_up.parquet`` writes them, for ``flopcast counters made_up.parquet
---host MI300X --target MI355X --passes 3``.
+--host MI300X --target MI355X --max-passes 3``.
 """
 
 from __future__ import annotations

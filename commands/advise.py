@@ -1,4 +1,4 @@
-"""What to measure next: ``flopcast advise RUN CANDIDATES... --budget 40`` chooses rows of the target."""
+"""What to measure next: ``flopcast advise RUN CANDIDATES... --rows 40`` chooses rows of the target."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ import typer
 
 from ..output import PREDICTION_FORMATS, check_file
 from .options import (
+    BudgetOption,
+    DefaultOption,
     GroupOption,
     JsonOption,
+    RunArgument,
     SeedOption,
-    SetOption,
     UnitOption,
     WhereOption,
     announce,
     check_data,
+    parse_budget,
     parse_rows,
 )
 
 PLACE = 70
 
-OPTIONS = {"candidates": "CANDIDATES"}
-
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
+    run: RunArgument,
     candidates: Annotated[
         list[Path], typer.Argument(metavar="CANDIDATES...", help="What could be measured: rows of the host, or shapes.")
     ],
-    budget: Annotated[int | None, typer.Option(help="How many rows may be measured.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="How long measuring may take instead.")] = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows may be measured; or --budget.")] = None,
+    budget: BudgetOption = None,
     row_seconds: Annotated[float, typer.Option(help="Seconds of a row that has no column cost_s.")] = 10.0,
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="How much each candidate counts in your workload.")
@@ -42,23 +43,22 @@ def command(
     where: WhereOption = None,
     group: GroupOption = None,
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
     if out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *candidates])
-    settings: dict[str, Any] = {
-        **parse_rows(where, unit, set_, group=group),
-    }
+    settings: dict[str, Any] = parse_rows(where, unit, default, group=group)
+    seconds = parse_budget(budget)
     check_data([run, *candidates])
     announce(f"loading {run}", quiet=as_json)
     from ..api.checking import advise  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = advise(
-        run, candidates, budget=budget, minutes=minutes, row_seconds=row_seconds, weight=weight, seed=seed, **settings
+        run, candidates, rows=rows, budget=seconds, row_seconds=row_seconds, weight=weight, seed=seed, **settings
     )
     if out is not None:
         found.save(out)

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from .. import __version__
 from ..output import visible
-from .options import INTERRUPTED, run_command
+from .options import INTERRUPTED, refuse, run_command
 
 LAST: Final = 1000
 """Place of a command that states none: after the others, by name."""
@@ -45,26 +45,28 @@ COMMANDS: Final = _found()
 def load(name: str) -> Any:
     """Return a command with its options, from the module of its name.
 
-    A module holds a function ``command`` (``OPTIONS`` beside it names options that its parameters of the library do not
-    have by `options.OPTIONS`); that of several commands holds them in ``app``, and ``command`` has their common help.
+    A module holds a function ``command``; one of several commands holds them in ``app``, and ``command`` has their
+    common help.
     """
     module = import_module(f".{name}", __package__)
     if hasattr(module, "app"):
         module.app.callback()(module.command)
         return _legible(get_command(module.app))
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name)(run_command(module.command, **getattr(module, "OPTIONS", {})))
+    single.command(name)(run_command(module.command))
     return _legible(get_command(single))
 
 
 def _legible(command: Any) -> Any:
-    """Return a command whose complaints about its arguments can be shown: they repeat what was given."""
+    """Return a command whose complaints about its arguments can be shown, of a value as one line."""
 
     def told(call: Callable[..., Any]) -> Callable[..., Any]:
         def careful(*args: Any, **kwargs: Any) -> Any:
             try:
                 return call(*args, **kwargs)
             except Exception as error:
+                if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
+                    refuse(f"{max(error.param.opts, key=len)} {error.message.rstrip('.')}")
                 if isinstance(given := getattr(error, "message", None), str):
                     error.message = visible(given)  # pyrefly: ignore[missing-attribute]
                 raise

@@ -14,25 +14,25 @@ PLACE = 140
 
 
 def command(
-    runs: Annotated[
-        Path, typer.Argument(metavar="RUNS", help="CSV: a row per run, columns as forecast's cases, and measured.")
+    cases: Annotated[
+        Path, typer.Argument(metavar="CASES", help="CSV: a row per run, columns as forecast's cases, and measured.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the constants (.toml), for forecast --release.")],
-    name: Annotated[str, typer.Option(help="Of the release.")] = "own",
+    name: Annotated[str, typer.Option(help="Name of the release.")] = "own",
     prior: Annotated[
         str | None, typer.Option(help="A known release to start from: one or two runs then sharpen it.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit what is not a kernel to measured runs of a software release, for forecasts of others."""
-    check_file(out, (".toml",), [runs])
+    check_file(out, (".toml",), [cases])
     announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate  # here: what it imports takes seconds
     from ..report.forecast import release_document
     from ..report.terminal import show
     from ..workloads.releases import as_toml
 
-    found = calibrate(runs, name=name, prior=prior, source=runs.name)
+    found = calibrate(cases, name=name, prior=prior, source=cases.name)
     with whole_file(out) as beside:
         beside.write_text(as_toml(found), encoding="utf-8")
     show(release_document(found), out, as_json=as_json)

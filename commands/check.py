@@ -11,12 +11,14 @@ import typer
 from ..output import check_output
 from ..report.run_folder import check_run_folder
 from .options import (
+    DefaultOption,
     GroupOption,
+    HostOption,
+    IntervalOption,
     JsonOption,
     KeepOption,
-    LevelOption,
+    RunArgument,
     SeedOption,
-    SetOption,
     UnitOption,
     WhereOption,
     announce,
@@ -32,31 +34,32 @@ FILES = ("check.json", "check.html")
 
 def command(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
+    run: RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
-    host: Annotated[
-        str | None, typer.Option(help="Device in DATA that takes the place of the run's host, and what that costs.")
-    ] = None,
-    interval: LevelOption = 0.9,
-    correct: Annotated[
+    host: HostOption = None,
+    interval: IntervalOption = 0.9,
+    corrected: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the run is shifted, save it corrected by the factor.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for check.json and check.html.")] = None,
     where: WhereOption = None,
     group: GroupOption = None,
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     keep: KeepOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again."""
+    """Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.
+
+    With --host a device of DATA takes the place of the run's host, and the answer says what that costs.
+    """
     if out is not None:
         check_output(out, FILES)
     settings: dict[str, Any] = {
         "host": host,
-        "level": interval,
-        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
+        "interval": interval,
+        **parse_rows(where, unit, default, group=group, keep=keep or ()),
         "seed": seed,
     }
     check_data([run, *data])
@@ -64,12 +67,12 @@ def command(
     from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    if correct is not None:
-        check_run_folder(correct)
+    if corrected is not None:
+        check_run_folder(corrected)
     found = check(run, data, **settings)
-    if correct is not None and found.correction is not None:
-        found.correct(correct)
-        found = replace(found, facts=replace(found.facts, saved=str(correct)))
+    if corrected is not None and found.correction is not None:
+        found.correct(corrected)
+        found = replace(found, facts=replace(found.facts, saved=str(corrected)))
     if out is not None:
         found.save(out, made_by(context))
     saved = [Path(found.facts.saved)] if found.facts.saved else []

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ParameterError
 from ..output import check_table
-from .options import JobsOption, JsonOption, SetOption, announce, parse_defaults
+from .options import DefaultOption, JobsOption, JsonOption, announce, parse_defaults
 
 PLACE = 110
 
@@ -33,7 +33,7 @@ def command(
     cover: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A full trace, or kernel names: prove that all are covered.")
     ] = None,
-    by: Annotated[
+    epochs: Annotated[
         str | None,
         typer.Option("--epochs", metavar="RULE", help="A row per epoch: step, kernels:N, flops:X or marker:REGEX."),
     ] = None,
@@ -41,7 +41,7 @@ def command(
     removed: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet, .csv or .xlsx.")
     ] = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     jobs: JobsOption = -1,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,7 +51,7 @@ def command(
             check_table(path, parameter, data)
     if out is not None and removed is not None and out.resolve() == removed.resolve():
         raise ParameterError("removed", f"must be another file than --out, got {str(removed)!r}")
-    defaults = parse_defaults(set_)
+    columns = parse_defaults(default)
     announce("reading the traces", quiet=as_json)
     from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before
     from ..report.cleaning import cleaning_document
@@ -65,8 +65,8 @@ def command(
         golden=golden,
         join=join,
         cover=cover,
-        epochs=by,
-        defaults=defaults,
+        epochs=epochs,
+        default=columns,
         jobs=jobs,
     )
     if out is not None:

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from ..output import check_output
-from .options import JsonOption, LevelOption, SeedOption, SetOption, announce, check_data, made_by, parse_defaults
+from .options import (
+    DefaultOption,
+    IntervalOption,
+    JsonOption,
+    SeedOption,
+    announce,
+    check_data,
+    made_by,
+    parse_defaults,
+)
 
 PLACE = 50
 
@@ -19,10 +28,10 @@ def command(
     context: typer.Context,
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder, or a trace of any profiler.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
-    interval: LevelOption = 0.95,
+    interval: IntervalOption = 0.95,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for compare.json and compare.html.")] = None,
     seed: SeedOption = 0,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs (settings, errors, a paired test), or two traces (what was added, removed, faster, slower).
@@ -32,13 +41,13 @@ def command(
     """
     if out is not None:
         check_output(out, FILES, [first, second])
-    defaults = parse_defaults(set_)
+    columns = parse_defaults(default)
     check_data([first, second])
     announce("reading both", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = compare(first, second, level=interval, defaults=defaults, seed=seed)
+    found = compare(first, second, interval=interval, default=columns, seed=seed)
     if out is not None:
         found.save(out, made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)

@@ -9,15 +9,17 @@ import typer
 
 from ..output import check_file
 from .options import (
+    DefaultOption,
     GroupOption,
+    HostOption,
     JobsOption,
     JsonOption,
     MetricOption,
     QuietOption,
     SeedOption,
-    SetOption,
     UnitOption,
     WhereOption,
+    WithoutFeaturesOption,
     check_data,
     parse_assigned_counts,
     parse_gpu,
@@ -29,13 +31,10 @@ PLACE = 80
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],
-    target: Annotated[str, typer.Option(help="Device to predict: a name or a TOML file.")],
-    host: Annotated[str | None, typer.Option(help="Device with the counters: a name or a TOML file.")] = None,
-    passes: Annotated[int, typer.Option(help="Most passes of the profiler to try.")] = 2,
-    without_features: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="See what a family of features is worth: 'counter.TCC*' (repeatable)."),
-    ] = None,
+    target: Annotated[str, typer.Option(metavar="GPU", help="Device to predict: a name or a TOML file.")],
+    host: HostOption = None,
+    max_passes: Annotated[int, typer.Option(help="Most passes of the profiler to try.")] = 2,
+    without_features: WithoutFeaturesOption = None,
     per_pass: Annotated[
         list[str] | None,
         typer.Option(metavar="BLOCK=N", help="Counters of a hardware block in a pass, e.g. SQ=8 (repeatable)."),
@@ -45,22 +44,25 @@ def command(
     group: GroupOption = None,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Say which few hardware counters keep the accuracy, with how many passes of the profiler."""
+    """Say which few hardware counters keep the accuracy, with how many passes of the profiler.
+
+    Each --without-features also says what a family of features is worth.
+    """
     if out is not None:
         check_file(out, (".txt",), data)
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        "passes": passes,
+        "max_passes": max_passes,
         "without_features": without_features or (),
         "per_pass": parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
-        **parse_rows(where, unit, set_, group=group),
+        **parse_rows(where, unit, default, group=group),
     }
     check_data(data)
     from ..report.terminal import shown_progress

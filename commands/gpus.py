@@ -14,7 +14,7 @@ PLACE = 210
 
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="GPUs to compare.")] = None,
-    with_sources: Annotated[
+    sources: Annotated[
         bool, typer.Option("--sources", help="Say where the figures come from, and what others have measured.")
     ] = False,
     as_json: JsonOption = False,
@@ -36,5 +36,5 @@ def command(
     from ..report.reference import gpus_document
     from ..report.terminal import show
 
-    document = gpus_document(chosen, compared=bool(names), with_sources=with_sources)
+    document = gpus_document(chosen, compared=bool(names), with_sources=sources)
     show(document, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Read profilers' and tuners' files: ``flopcast ingest PATHS -o runs.parquet`` writes one table, quality checked."""
+"""Read profilers' and tuners' files: ``flopcast ingest DATA -o runs.parquet`` writes one table, quality checked."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import typer
 from ..errors import ParameterError
 from ..output import check_table
 from .options import (
+    MORE,
     ClusterOption,
+    DefaultOption,
     EachOption,
     JobsOption,
     JsonOption,
     KeepOption,
-    SetOption,
     UnitOption,
     WhereOption,
     announce,
@@ -30,7 +31,7 @@ PLACE = 90
 
 def command(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Files and folders, any mix of formats.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders, any mix of formats.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Table (.parquet, .csv, .xlsx), or a folder for table, JSON and page."),
@@ -39,14 +40,19 @@ def command(
     parts: Annotated[bool, typer.Option("--parts", help="To a folder, a part per file: memory does not grow.")] = False,
     where: WhereOption = None,
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     keep: KeepOption = None,
     each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse unreadable files and impossible times.")] = False,
     max_size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Limit of a decompressed file (512M, a binary trace or JSON 4G)."),
+        typer.Option(
+            metavar="SIZE",
+            help="Limit of a decompressed file.",
+            show_default="512M, a binary trace or JSON 4G",
+            rich_help_panel=MORE,
+        ),
     ] = None,
     jobs: JobsOption = -1,
     cluster: ClusterOption = None,
@@ -54,14 +60,14 @@ def command(
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
     if out is not None and (out.suffix or dispatches) and not parts:
-        check_table(out, data=paths)
+        check_table(out, data=data)
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
-        **parse_rows(where, unit, set_, keep=keep or ()),
-        "max_bytes": None if max_size is None else parse_size(max_size),
+        **parse_rows(where, unit, default, keep=keep or ()),
+        "max_size": None if max_size is None else parse_size(max_size),
     }
-    check_data(paths)
+    check_data(data)
     announce("reading", quiet=as_json)
     from ..api.ingesting import FILES, ingest  # here: what it imports takes time, and the options are checked before
     from ..readers.parts import PARTS
@@ -71,7 +77,7 @@ def command(
     given: dict[str, Any] = {"each": each, "channels": channels, "strict": strict, "jobs": jobs, "cluster": cluster}
     if out is not None and (parts or not out.suffix):
         given["made"] = made_by(context)
-    found = ingest(paths, out, dispatches=dispatches, parts=parts, **given, **settings)
+    found = ingest(data, out, dispatches=dispatches, parts=parts, **given, **settings)
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
     written = (PARTS, *FILES[1:]) if parts else FILES

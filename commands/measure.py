@@ -10,59 +10,64 @@ import typer
 
 from ..errors import FlopcastError
 from ..output import READABLE, check_file, visible
-from .options import JsonOption, check_data, parse_budget, parse_counts, parse_names
+from .options import (
+    BudgetOption,
+    DeviceOption,
+    JsonOption,
+    SeedOption,
+    check_data,
+    parse_budget,
+    parse_counts,
+    parse_names,
+)
 
 PLACE = 100
 
 DEFAULT_OUT = Path("measured.parquet")
-OPTIONS = {"kernels": "--kernel", "shapes": "SHAPES"}
-"""Options of `measuring.measure.measure` that have another name here."""
 
 
 def command(
     shapes: Annotated[
         Path | None, typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions.")
     ] = None,
-    suite: Annotated[
+    preset: Annotated[
         Literal["small", "full", "fingrav"] | None,
-        typer.Option(help="What to measure without SHAPES. Default: small."),
+        typer.Option(help="What to measure without SHAPES.", show_default="small"),
     ] = None,
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Only these kernels, e.g. gemm,conv. Default: all.")
+    op: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[,NAME]", help="Only these operators, e.g. gemm,conv.", show_default="all"),
     ] = None,
     function: Annotated[
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="Time this function, called with each row's columns."),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, or cuda:0 and the like (ROCm's GPUs, too). Default: the first GPU.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time for all of it, e.g. 20m; more visits where needed.")
-    ] = None,
-    cache: Annotated[
-        Literal["warm", "cold"], typer.Option(help="cold: fill the last-level cache with other data before each call.")
-    ] = "warm",
-    interval: Annotated[float, typer.Option(help="Repeat until the median is known to ± this part of it.")] = 0.01,
+    device: DeviceOption = None,
+    budget: BudgetOption = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Fill the last-level cache with other data before each call.")
+    ] = False,
+    precision: Annotated[float, typer.Option(help="Repeat until the median is known to ± this part of it.")] = 0.01,
     rounds: Annotated[int, typer.Option(min=1, help="Visits of a row in each pass, with fresh operands.")] = 3,
     passes: Annotated[int, typer.Option(min=1, help="Times to measure everything; 2 show how far they agree.")] = 1,
     threads: Annotated[
         str | None, typer.Option(metavar="N[,N]", help="Threads on a CPU; several: a device for each.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the device in the table.")] = None,
+    device_name: Annotated[str | None, typer.Option(help="Name of the device in the table.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .parquet or .csv.")] = DEFAULT_OUT,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished measurement of --out.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of operands and order.")] = 0,
+    seed: SeedOption = 0,
     date: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="Date for the provenance. Default: today.")
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="Date for the provenance.", show_default="today")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed.
 
-    Ctrl-C keeps what is measured; --resume continues it. A suite leaves out what the device cannot do.
+    A --budget also buys more visits of the rows that need them. Ctrl-C keeps what is measured; --resume continues it. A
+    preset leaves out what the device cannot do.
     """
-    kernels, counts = parse_names(kernel, "--kernel", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
+    ops, counts = parse_names(op, "--op", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
     budget_seconds = parse_budget(budget)
     check_file(out, READABLE, [shapes] if shapes else [])
     check_data([shapes] if shapes else None)
@@ -76,15 +81,15 @@ def command(
         measured = measure(
             shapes,
             out,
-            suite=suite,
-            kernels=kernels,
+            preset=preset,
+            op=ops,
             function=function,
             device=device,
             threads=counts,
-            name=name,
-            rule=Rule(interval=interval, rounds=rounds),
+            device_name=device_name,
+            rule=Rule(precision=precision, rounds=rounds),
             passes=passes,
-            cold=cache == "cold",
+            cold=cold,
             budget=budget_seconds,
             seed=seed,
             resume=resume,

@@ -9,9 +9,10 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
+from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
 from ..hardware import GPU, find
@@ -25,30 +26,26 @@ N = TypeVar("N", int, float)
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
 
-OPTIONS = {
-    "data": "DATA",
-    "paths": "PATHS",
-    "run": "RUN",
-    "level": "--interval",
-    "units": "--unit",
-    "defaults": "--set",
-    "max_bytes": "--max-size",
-    "targets": "--target",
-    "laws": "--law",
-    "sweeps": "--sweep",
-}
-"""Parameter of the library -> option, where that is not its name with hyphens; what is no option stands in capitals."""
-
-_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "quiet", "rank", "plot")
+_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
-_TIMES = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6, "h": 3600e6}
+_TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+
+DATA, MORE = "How data are read", "More options"
+"""Panels of the help: common options stand before both."""
 
 DataArgument = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
 ]
+HostOption = Annotated[
+    str | None, typer.Option(metavar="GPU", help="Device that was measured: a name or a TOML file.", show_default=False)
+]
+TargetOption = Annotated[
+    str | None, typer.Option(metavar="GPU", help="Device to predict: a name or a TOML file.", show_default=False)
+]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,45 +55,100 @@ WhereOption = Annotated[
 ]
 GroupOption = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN[,COLUMN]", help="What must not be split between folds. Default: by operator."),
+    typer.Option(
+        metavar="COLUMN[,COLUMN]",
+        help="What must not be split between folds.",
+        show_default="by operator",
+        rich_help_panel=DATA,
+    ),
 ]
 UnitOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN=UNIT", help="Unit of a column that does not name one, e.g. time=ms (repeatable)."),
-]
-SetOption = Annotated[
-    list[str] | None,
     typer.Option(
-        "--set", metavar="COLUMN=VALUE", help="Value of a column the files lack, e.g. device=MI300X (repeatable)."
+        metavar="COLUMN=UNIT",
+        help="Unit of a column that does not name one, e.g. time=ms (repeatable).",
+        rich_help_panel=DATA,
     ),
 ]
-MetricOption = Annotated[str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...")]
+DefaultOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE",
+        help="Value of a column the files lack, e.g. device=MI300X (repeatable).",
+        rich_help_panel=DATA,
+    ),
+]
+MetricOption = Annotated[
+    str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...", rich_help_panel=DATA)
+]
 EachOption = Annotated[
-    bool, typer.Option("--each", help="Every repeat is a row of its own; else repeats are one row, their median.")
+    bool,
+    typer.Option(
+        "--each", help="Every repeat is a row of its own; else repeats are one row, their median.", rich_help_panel=DATA
+    ),
 ]
 KeepOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="impossible", help="Keep rows that are faster than their device can be, or impossibly short."),
+    typer.Option(
+        metavar="impossible",
+        help="Keep rows that are faster than their device can be, or impossibly short.",
+        rich_help_panel=DATA,
+    ),
 ]
 TargetCostOption = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Seconds that a row costs on the target: say how many times faster this is."),
+    typer.Option(
+        metavar="COLUMN",
+        help="Seconds that a row costs on the target: say how many times faster this is.",
+        rich_help_panel=DATA,
+    ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.")]
-LevelOption = Annotated[float, typer.Option("--interval", "--level", help="Level of the intervals: 0.9 = 90 %.")]
-JobsOption = Annotated[int, typer.Option(help="Processes; -1: one per core. The result does not depend on it.")]
+WithoutFeaturesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN", help="Do without these features: 'counter.TCC*' (repeatable).", rich_help_panel=MORE
+    ),
+]
+MarginOption = Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")]
+SeedOption = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.", rich_help_panel=MORE),
+]
+IntervalOption = Annotated[
+    float, typer.Option(metavar="LEVEL", help="Share of values that an interval is to hold, above 0 and below 1.")
+]
+BudgetOption = Annotated[str | None, typer.Option(metavar="TIME", help="Time that it may take: 90s, 20m or 1.5h.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu.", show_default="the first GPU"
+    ),
+]
+SizesOption = Annotated[str | None, typer.Option(metavar="SIZE[,SIZE]", help="Sizes that are asked for.")]
+JobsOption = Annotated[
+    int,
+    typer.Option(help="Processes; -1: one per core. The result does not depend on it.", rich_help_panel=MORE),
+]
 ClusterOption = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do it, tcp://node1:8786; same result."),
+    typer.Option(
+        metavar="ADDRESS",
+        help="Dask scheduler whose workers do it, tcp://node1:8786; same result.",
+        rich_help_panel=MORE,
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.")]
-RankOption = Annotated[int, typer.Option(min=0, help="Features of the ranking to print.")]
+PlotOption = Annotated[
+    bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.", rich_help_panel=MORE)
+]
+TopOption = Annotated[int, typer.Option(min=0, help="Features of the ranking to print.", rich_help_panel=MORE)]
 ChakraOption = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Write chakra.RANK.et there, which simulators of networks run."),
+    typer.Option(
+        metavar="FOLDER", help="Write chakra.RANK.et there, which simulators of networks run.", rich_help_panel=MORE
+    ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=MORE)]
 
 
 def parse_where(texts: list[str] | None) -> list[str] | None:
@@ -171,13 +223,13 @@ def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
     DataError
         If a setting is not of that form or a column has two values.
     """
-    return _unique(_assignments(settings, "--set", "device=MI300X"), "--set")
+    return _unique(_assignments(settings, "--default", "device=MI300X"), "--default")
 
 
 def parse_rows(
     where: list[str] | None,
     unit: list[str] | None,
-    set_: list[str] | None,
+    default: list[str] | None,
     *,
     group: str | None = None,
     keep: Sequence[str] | None = None,
@@ -192,7 +244,7 @@ def parse_rows(
     asked: dict[str, Any] = {"where": parse_where(where)}
     if group is not None:
         asked["group"] = parse_group(group)
-    asked |= {"units": parse_units(unit), "defaults": parse_defaults(set_)}
+    asked |= {"unit": parse_units(unit), "default": parse_defaults(default)}
     return asked if keep is None else asked | {"keep": keep}
 
 
@@ -252,25 +304,11 @@ def parse_budget(budget: str | None) -> float | None:
     >>> parse_budget("10m")
     600.0
     """
-    return None if budget is None else parse_time(budget, "--budget", "90s, 10m or 1.5h") / 1e6
-
-
-def parse_time(text: str, option: str, examples: str = "120us, 1.5ms or 2s") -> float:
-    """Return a time such as ``120us``, ``1.5ms`` or ``2s`` in microseconds.
-
-    Raises
-    ------
-    DataError
-        If it is not a positive number with the unit ns, us, ms, s, m (minutes) or h.
-
-    Examples
-    --------
-    >>> parse_time("1.5ms", "--window")
-    1500.0
-    """
-    value = _quantity(text.replace("µ", "u"), _TIMES)
+    if budget is None:
+        return None
+    value = _quantity(budget, _TIMES)
     if value is None:
-        raise DataError(f"{option} must be a time such as {examples}, got {text!r}")
+        raise DataError(f"--budget must be a time such as 90s, 10m or 1.5h, got {budget!r}")
     return value
 
 
@@ -316,7 +354,7 @@ def _quantity(text: str, units: Mapping[str, float]) -> float | None:
     return value if 0 < value < float("inf") else None
 
 
-def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
+def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
 
     The signature stays that of ``command``, so that typer reads its options.
@@ -325,8 +363,6 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
     ----------
     command : callable
         Parses its options, calls the library and shows the result.
-    **options : str
-        Options of this command whose parameter of the library has another name: ``host="--from"``.
     """
 
     @functools.wraps(command)
@@ -336,42 +372,30 @@ def run_command(command: Callable[P, Any], **options: str) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except ParameterError as error:
-            _refuse(f"{option_of(error.parameter, options)} {error.problem}")
+            refuse(f"{_spelt(error.parameter, command)} {error.problem}")
         except NoMeasurementsError as error:
-            _refuse(": ".join(filter(None, [str(error), joined(error.notes)])))
+            refuse(": ".join(filter(None, [str(error), joined(error.notes)])))
         except FlopcastError as error:
-            _refuse(str(error))
+            refuse(str(error))
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            _refuse(f"{where}{error.strerror or error}")
+            refuse(f"{where}{error.strerror or error}")
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if not _is_killed_worker(error):
                 raise
-            _refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
+            refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
     return wrapped
 
 
-def option_of(parameter: str, options: Mapping[str, str] | None = None) -> str:
-    """Return the option that sets a parameter of the library.
-
-    Parameters
-    ----------
-    parameter : str
-        Name of the parameter in the Python API.
-    options : mapping of str to str, optional
-        Parameter -> option, where a command has a word of its own.
-
-    Examples
-    --------
-    >>> option_of("cpu_speed"), option_of("level"), option_of("host", {"host": "--from"})
-    ('--cpu-speed', '--interval', '--from')
-    """
-    known = {**OPTIONS, **(options or {})}
-    return known.get(parameter, f"--{parameter.replace('_', '-')}")
+def _spelt(parameter: str, command: Callable[..., Any]) -> str:
+    """Return how a command spells a parameter of the library: arguments in capitals, options with hyphens."""
+    kinds = get_type_hints(command, include_extras=True).get(parameter, str)
+    argument = any(isinstance(kind, ArgumentInfo) for kind in getattr(kinds, "__metadata__", ()))
+    return parameter.upper() if argument else f"--{parameter.replace('_', '-')}"
 
 
 def command_line(context: typer.Context) -> str:
@@ -387,6 +411,8 @@ def command_line(context: typer.Context) -> str:
             continue
         option = [] if parameter.param_type_name == "argument" else [max(parameter.opts, key=len)]
         values = value if isinstance(value, list | tuple) else [value]
+        if not getattr(parameter, "multiple", False) and parameter.nargs == 1:
+            values = [",".join(str(each) for each in values)]
         words += option if value is True else [word for each in values for word in (*option, str(each))]
     return shlex.join(words)
 
@@ -425,7 +451,8 @@ def _is_killed_worker(error: Exception) -> bool:
     return isinstance(error, TerminatedWorkerError)
 
 
-def _refuse(line: str) -> NoReturn:
+def refuse(line: str) -> NoReturn:
+    """End a command with one line about what the user got wrong."""
     print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
     raise typer.Exit(USER_ERROR) from None
 

@@ -1,4 +1,4 @@
-"""Profile a few kernels at a time: ``flopcast plan rocprofv3 TRACE --kernels-per-pass 20 --steps 50``."""
+"""Profile a few kernels at a time: ``flopcast plan rocprofv3 TRACE --kernels-per-pass 20 --steps-per-pass 50``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import typer
 
 from ..errors import ParameterError
 from ..output import check_file, check_table
-from .options import JsonOption, SetOption, announce, parse_defaults
+from .options import DefaultOption, JsonOption, announce, parse_defaults
 
 PLACE = 150
-
-OPTIONS = {"profiler": "PROFILER", "full": "TRACE"}
 
 
 def command(
     profiler: Annotated[str, typer.Argument(metavar="PROFILER", help="rocprofv3 or torch.")],
-    full: Annotated[
+    trace: Annotated[
         Path, typer.Argument(metavar="TRACE", help="A full trace, or kernel names (.txt): one a line, as often as run.")
     ],
     kernels_per_pass: Annotated[int, typer.Option(help="Different kernels that a pass of rocprofv3 records.")] = 20,
-    steps: Annotated[int, typer.Option(help="Steps of the program in a pass.")] = 50,
+    steps_per_pass: Annotated[int, typer.Option(help="Steps of the program in a pass.")] = 50,
     counters: Annotated[
         str, typer.Option(metavar="NAMES", help="What rocprofv3 counts: it filters kernels only where it counts.")
     ] = "SQ_WAVES",
@@ -35,25 +33,25 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="With --check: table of durations for `project --durations`.")
     ] = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them."""
     if out is not None and check is None:
         raise ParameterError("out", "must go with --check: it is a table of what passes recorded")
-    inputs = [full, *([check] if check else [])]
+    inputs = [trace, *([check] if check else [])]
     if out is not None:
         check_table(out, "out", inputs)
     if script is not None:
         check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
-    defaults = parse_defaults(set_)
+    columns = parse_defaults(default)
     announce("reading the trace", quiet=as_json)
     from ..api.profilers import plan  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = plan(
-        profiler, full, kernels_per_pass=kernels_per_pass, steps=steps, counters=counters, check=check,
-        defaults=defaults,
+        profiler, trace, kernels_per_pass=kernels_per_pass, steps_per_pass=steps_per_pass, counters=counters,
+        check=check, default=columns,
     )  # fmt: skip
     if script is not None:
         found.save_script(script)

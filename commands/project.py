@@ -1,4 +1,4 @@
-"""A whole trace on another GPU: ``flopcast project TRACE --to MI355X`` says how long it takes, and how surely."""
+"""A whole trace on another GPU: ``flopcast project TRACE --target MI355X`` says how long it takes, and how surely."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from ..laws import OF_COMPUTATION
 from ..output import check_output, dumps
 from .options import (
     ChakraOption,
+    DefaultOption,
+    HostOption,
+    IntervalOption,
     JsonOption,
-    LevelOption,
     SeedOption,
-    SetOption,
+    TargetOption,
     announce,
     check_chakra,
     made_by,
@@ -27,7 +29,6 @@ from .options import (
 
 PLACE = 120
 
-OPTIONS = {"host": "--from", "keep_waiting": "--comm-wait"}
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
 GAPS = "kept, scaled, modelled"
@@ -36,20 +37,14 @@ GAPS = "kept, scaled, modelled"
 
 def command(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces of any supported profiler.")],
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="GPU", help="Target: a name, or a TOML file. Default: that of the trace."),
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option("--from", metavar="GPU", help="Where it was measured. Default: what the trace says.")
-    ] = None,
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACES...", help="Traces of any supported profiler.")],
+    target: TargetOption = None,
+    host: HostOption = None,
     compute_law: Annotated[str, typer.Option(help=f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",
     comm_law: Annotated[str, typer.Option(help=f"Law of collectives: {COMMUNICATION_LAWS}.")] = "alpha-beta",
     gaps: Annotated[str, typer.Option(help=f"Time between activities: {GAPS}.")] = "modelled",
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Run folder of train for these GPUs; goes before the law."),
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder of train: its model goes before any law.")
     ] = None,
     correct: Annotated[
         list[Path] | None, typer.Option(metavar="DATA", help="Measurements of both GPUs that correct the law by class.")
@@ -73,7 +68,7 @@ def command(
         bool,
         typer.Option("--together", help="The traces are ranks of one job: who waits for whom."),
     ] = False,
-    keep_waiting: Annotated[
+    comm_wait: Annotated[
         bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
     ] = False,
     durations: Annotated[
@@ -90,10 +85,10 @@ def command(
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="FIGURE=A:B[:STEP]", help="Change a figure of the target (repeatable).")
     ] = None,
-    level: LevelOption = 0.9,
+    interval: IntervalOption = 0.9,
     samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
     seed: SeedOption = 0,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Folder for the tables, the page and the projected trace."),
@@ -101,31 +96,34 @@ def command(
     chakra: ChakraOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is."""
+    """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is.
+
+    Without --host the trace says where it was measured; without --target that GPU stays, and something else changes.
+    """
     if out is not None:
-        check_output(out, FILES, [*paths, *([durations] if durations else [])])
+        check_output(out, FILES, [*traces, *([durations] if durations else [])])
     check_chakra(chakra)
-    target, measured_on = parse_gpu(to), parse_gpu(host)
-    defaults, bandwidths = parse_defaults(set_), parse_network(network)
+    wanted, measured_on = parse_gpu(target), parse_gpu(host)
+    columns, bandwidths = parse_defaults(default), parse_network(network)
     announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
         "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
-        "model": model, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
-        "ranks": ranks, "grows": grows or (), "defaults": defaults,
+        "run": run, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
+        "ranks": ranks, "grows": grows or (), "default": columns,
     }  # fmt: skip
     of_one: dict[str, Any] = {
-        "keep_waiting": keep_waiting, "durations": durations, "phases": phases, "uncertainty": uncertainty,
+        "comm_wait": comm_wait, "durations": durations, "phases": phases, "uncertainty": uncertainty,
         "sweep": sweep or (),
     }  # fmt: skip
     if together:
         if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
-        _together(context, paths, target, laws, out, as_json)
+        _together(context, traces, wanted, laws, out, as_json)
         return
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
     from ..report.terminal import show
 
-    found = project_traces(paths, target, **laws, **of_one, level=level, samples=samples, seed=seed)
+    found = project_traces(traces, wanted, **laws, **of_one, interval=interval, samples=samples, seed=seed)
     if out is not None or chakra is not None:
         first = list(islice(found, 2))
         if len(first) > 1:
@@ -144,12 +142,17 @@ def command(
 
 
 def _together(
-    context: typer.Context, paths: list[Path], target: GPU | None, laws: dict[str, Any], out: Path | None, as_json: bool
+    context: typer.Context,
+    traces: list[Path],
+    target: GPU | None,
+    laws: dict[str, Any],
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     from ..api.projecting import project_job  # here: what it imports takes seconds
     from ..report.terminal import show
 
-    job = project_job(paths, target, **laws)
+    job = project_job(traces, target, **laws)
     if out is not None:
         job.save(out, made_by(context))
     if as_json:

@@ -1,29 +1,29 @@
-"""Performance over the size of a GPU: ``flopcast scale runs.csv --fit 8,16 --target 128`` predicts it.
+"""Performance over the size of a GPU: ``flopcast scale predict runs.csv --fit 8,16 --sizes 128``.
 
-Four commands in one: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
-``facts`` (the published results reproduced) and ``configs`` (scale models of a GPU). The first three need no name:
-``--devices`` tells measured runs, a file or ``--fit`` a prediction, and nothing at all the published results.
+Four commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
+``facts`` (the published results reproduced) and ``configs`` (scale models of a GPU).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
 from ..errors import check_margin
 from ..hardware import find
 from ..hardware.scaled import scale_models
 from ..output import check_output
 from .options import (
+    MORE,
+    DefaultOption,
     GroupOption,
+    IntervalOption,
     JsonOption,
-    LevelOption,
+    MarginOption,
     SeedOption,
-    SetOption,
+    SizesOption,
     UnitOption,
     WhereOption,
     announce,
@@ -46,24 +46,8 @@ FILES = ("scale.json", "scale.html")
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
 
 
-class _Group(TyperGroup):
-    """Commands of which the first word may be left out."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command in front that the arguments speak of, unless they name one."""
-        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else [_meant(args), *args])
-
-
-def _meant(args: Sequence[str]) -> str:
-    options = {arg.split("=")[0] for arg in args if arg.startswith("--")}
-    if "--devices" in options:
-        return "devices"
-    return "facts" if options <= {"--json"} and set(args) <= options else "predict"
-
-
 app = typer.Typer(
-    cls=_Group,
+    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -75,31 +59,31 @@ def command() -> None:
 
 def predict_command(
     context: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="CSV or Parquet with benchmark, size and performance.")
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet with benchmark, size and performance.")
     ] = None,
     fit: Annotated[str | None, typer.Option(metavar="SIZE,SIZE[,...]", help="Sizes to fit, two or more.")] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="SIZE[,...]", help="Sizes to predict. Default: the measured ones beyond.")
+    sizes: SizesOption = None,
+    law: Annotated[
+        str | None, typer.Option(metavar="NAME[,NAME]", help="Laws to fit.", show_default="all", rich_help_panel=MORE)
     ] = None,
-    law: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Laws to fit. Default: all.")] = None,
     performance: Annotated[
         str | None, typer.Option(metavar="VALUE,VALUE[,...]", help="Performance at each size of --fit, for no file.")
     ] = None,
     mpki: Annotated[
-        str | None, typer.Option(metavar="VALUE,...", help="Miss rates at each size of --fit, or of --target too.")
+        str | None, typer.Option(metavar="VALUE,...", help="Miss rates at each size of --fit, or of --sizes too.")
     ] = None,
     f_mem: Annotated[float | None, typer.Option(help="Share of the time that waits for memory, 0 to 1.")] = None,
     scenario: Annotated[str, typer.Option(help="Of rows that state none: strong, weak, chiplets.")] = "strong",
     where: WhereOption = None,
-    level: LevelOption = 0.9,
+    interval: IntervalOption = 0.9,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict larger sizes from small ones, benchmark by benchmark; needs no name in front of FILE."""
+    """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
     if out is not None:
         check_output(out, FILES)
-    sizes, targets = parse_numbers(fit, "--fit", "8,16") or [], parse_numbers(target, "--target", "128")
+    fitted, wanted = parse_numbers(fit, "--fit", "8,16") or [], parse_numbers(sizes, "--sizes", "128")
     values = parse_numbers(performance, "--performance", "120.5,238")
     misses, laws = parse_numbers(mpki, "--mpki", "1.7,1.6"), parse_names(law, "--law", "proportional")
     chosen = parse_where(where)
@@ -107,16 +91,16 @@ def predict_command(
     from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
 
     result = scale(
-        file,
-        sizes,
-        targets,
+        data,
+        fitted,
+        wanted,
         performance=values,
         mpki=misses,
         f_mem=f_mem,
-        laws=laws,
+        law=laws,
         where=chosen,
         scenario=scenario,
-        level=level,
+        interval=interval,
     )
     _tell(result, out, as_json, context)
 
@@ -129,32 +113,32 @@ def devices_command(
     ] = None,
     where: WhereOption = None,
     group: GroupOption = None,
-    margin: Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")] = 0.10,
+    margin: MarginOption = 0.10,
     out: OutOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
 ) -> None:
-    """Say how measured kernels scale with the compute units, from device to device; --devices tells it from predict."""
+    """Say how measured kernels scale with the compute units, from device to device."""
     if out is not None:
         check_output(out, FILES)
     names = parse_names(devices, "--devices", "MI308X,MI300X") or []
     chosen, columns = parse_where(where), parse_group(group)
-    units, defaults = parse_units(unit), parse_defaults(set_)
+    units, values = parse_units(unit), parse_defaults(default)
     check_margin(margin)
     check_data(data)
     announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
     result = scale_devices(
-        data, names, where=chosen, group=columns, units=units, defaults=defaults, margin=margin, seed=seed
+        data, names, where=chosen, group=columns, unit=units, default=values, margin=margin, seed=seed
     )
     _tell(result, out, as_json, context)
 
 
 def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
-    """Reproduce the published results from the published data; this is what `flopcast scale` alone does."""
+    """Reproduce the published results from the published data."""
     if out is not None:
         check_output(out, FILES)
     announce("fitting the published simulations", quiet=as_json)
@@ -171,14 +155,14 @@ def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
 
 def configs_command(
     gpu: Annotated[str, typer.Argument(help="A name or a TOML file.")],
-    sizes: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE[,...]", help="Sizes. Default: the whole GPU, halved as often as it goes."),
-    ] = None,
+    sizes: SizesOption = None,
     by: Annotated[Literal["cus", "chiplets"], typer.Option(help="What the sizes count.")] = "cus",
     as_json: JsonOption = False,
 ) -> None:
-    """Derive scale models of a GPU: shared resources in proportion to the number of its compute units."""
+    """Derive scale models of a GPU: shared resources in proportion to the number of its compute units.
+
+    Without --sizes the whole GPU is halved as often as it goes.
+    """
     from ..report.scaling import configurations_document
     from ..report.terminal import show
 

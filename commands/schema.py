@@ -1,4 +1,4 @@
-"""What a table of measurements looks like: ``flopcast schema [OP]``, and ``--template FILE`` to fill in."""
+"""What a table of measurements looks like: ``flopcast schema [OP]``, and ``--out FILE`` to fill in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = 200
 def command(
     op: Annotated[str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--template", "--out", "-o", metavar="FILE", help="Write a table to fill in: .csv.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a table to fill in: .csv.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

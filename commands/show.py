@@ -5,20 +5,15 @@ No model is loaded: the answer is there in about a second.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from ..report.run_folder import read_metrics, read_run
-from .options import JsonOption, PlotOption, RankOption
+from .options import JsonOption, PlotOption, RunArgument, TopOption
 
 PLACE = 40
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")],
-    rank: RankOption = 10,
+    run: RunArgument,
+    top: TopOption = 10,
     plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,4 +26,4 @@ def command(
     from ..report.terminal import show  # here: what it imports takes time, and the folder is checked before
     from ..report.training import training_document
 
-    show(training_document(metrics, predictions, rank=rank, plot=plot), as_json=as_json)
+    show(training_document(metrics, predictions, rank=top, plot=plot), as_json=as_json)

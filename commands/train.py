@@ -9,22 +9,26 @@ import typer
 
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder
 from .options import (
+    BudgetOption,
     ClusterOption,
     DataArgument,
+    DefaultOption,
     EachOption,
     GroupOption,
+    HostOption,
     JobsOption,
     JsonOption,
     KeepOption,
     MetricOption,
     PlotOption,
     QuietOption,
-    RankOption,
     SeedOption,
-    SetOption,
     TargetCostOption,
+    TargetOption,
+    TopOption,
     UnitOption,
     WhereOption,
+    WithoutFeaturesOption,
     check_data,
     command_line,
     parse_budget,
@@ -39,8 +43,8 @@ PLACE = 10
 def command(
     context: typer.Context,
     data: DataArgument = None,
-    host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
-    target: Annotated[str | None, typer.Option(help="Device to predict: a name or a TOML file.")] = None,
+    host: HostOption = None,
+    target: TargetOption = None,
     where: WhereOption = None,
     group: GroupOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
@@ -50,10 +54,7 @@ def command(
     suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
-    without_features: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Do without these features: 'counter.TCC*' (repeatable)."),
-    ] = None,
+    without_features: WithoutFeaturesOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="An answer at once: two models alone.")] = False,
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
@@ -62,12 +63,12 @@ def command(
         str, typer.Option(help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.")
     ] = ("e_out"),
     trees: Annotated[bool, typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).")] = False,
-    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Start no fit after e.g. 10m or 90s.")] = None,
-    rank: RankOption = 10,
+    budget: BudgetOption = None,
+    top: TopOption = 10,
     plot: PlotOption = False,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     keep: KeepOption = None,
     target_cost: TargetCostOption = None,
     each: EachOption = False,
@@ -81,7 +82,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
+        **parse_rows(where, unit, default, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "models": parse_names(models, "--models", "Additive,Stack"),
         "without": parse_names(without, "--without", "MLP,Stack") or (),
@@ -112,5 +113,5 @@ def command(
     from ..report.training import training_document
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
-    found = training_document(run.metrics, run.predictions, rank=rank, saved=out is not None, plot=plot)
+    found = training_document(run.metrics, run.predictions, rank=top, saved=out is not None, plot=plot)
     show(found, *written, as_json=as_json)

@@ -11,13 +11,16 @@ from ..errors import check_margin
 from ..output import check_output
 from .options import (
     DataArgument,
+    DefaultOption,
     GroupOption,
+    HostOption,
     JsonOption,
     KeepOption,
+    MarginOption,
     MetricOption,
     PlotOption,
     SeedOption,
-    SetOption,
+    TargetOption,
     UnitOption,
     WhereOption,
     announce,
@@ -35,11 +38,11 @@ FILES = ("validation.json", "validation.html")
 def command(
     context: typer.Context,
     data: DataArgument = None,
-    host: Annotated[str | None, typer.Option(help="Measured device: a name or a TOML file.")] = None,
-    target: Annotated[str | None, typer.Option(help="Device to scale to: a name or a TOML file.")] = None,
+    host: HostOption = None,
+    target: TargetOption = None,
     where: WhereOption = None,
     group: GroupOption = None,
-    margin: Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")] = 0.10,
+    margin: MarginOption = 0.10,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for validation.json and validation.html.")
     ] = None,
@@ -48,7 +51,7 @@ def command(
     as_json: JsonOption = False,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
-    set_: SetOption = None,
+    default: DefaultOption = None,
     keep: KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
@@ -57,7 +60,7 @@ def command(
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
         "target": parse_gpu(target),
-        **parse_rows(where, unit, set_, group=group, keep=keep or ()),
+        **parse_rows(where, unit, default, group=group, keep=keep or ()),
     }
     check_margin(margin)
     data = check_data(data)

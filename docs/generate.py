@@ -58,7 +58,7 @@ def columns() -> Iterator[str]:
     yield (
         "\nOne row of the measurement table is one kernel, or workload, on one device, summarised over its repeats. "
         "It has the columns of every operator, and the dimensions of its own; what is not needed has a default or "
-        "may be missing. `flopcast schema conv` prints all columns of an operator, `--template FILE.csv` writes a "
+        "may be missing. `flopcast schema conv` prints all columns of an operator, `--out FILE.csv` writes a "
         "table to fill in, and [formats](../formats.rst) says how files of other programs become such rows.\n"
     )
     table = fc.schema().reset_index()

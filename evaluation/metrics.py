@@ -28,10 +28,10 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
     Raises
     ------
     ParameterError
-        Of ``level``.
+        Of ``interval``, the parameter that states it.
     """
     if not (0 < level < 1 and least <= level <= most):
-        raise ParameterError("level", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
+        raise ParameterError("interval", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
 
 
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:

@@ -34,7 +34,7 @@ except fc.DataError as error:
 # With it, two repeats of one product (``aten::mm`` is PyTorch's name of ``gemm``) become one row, their median.
 # A device that nobody knows keeps its name; only laws that need its figures are then out of reach.
 
-data = fc.read(table, units={"latency": "ms"})
+data = fc.read(table, unit={"latency": "ms"})
 data
 
 # %%
@@ -43,7 +43,7 @@ data
 data.rejected
 
 # %%
-# Which columns an operator has, their units and other names, ``fc.schema`` says; ``flopcast schema gemm --template
+# Which columns an operator has, their units and other names, ``fc.schema`` says; ``flopcast schema gemm --out
 # gemm.csv`` writes a table to fill in.
 
 fc.schema("gemm")

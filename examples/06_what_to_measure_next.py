@@ -11,7 +11,7 @@ import flopcast as fc
 run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
 candidates = fc.read(where={"device": "MI300X", "m": (None, 1024)})
 
-advice = fc.advise(run, candidates, budget=12)
+advice = fc.advise(run, candidates, rows=12)
 print(advice)
 
 # %%

@@ -49,7 +49,7 @@ fc.read(trace).frame[["op", "m", "n", "k", "rows", "cols", "dtype_a", "duration_
 # %%
 # On an MI355X:
 
-projected = fc.project(trace, to="MI355X")
+projected = fc.project(trace, target="MI355X")
 projected
 
 # %%
@@ -63,7 +63,7 @@ projected.plot_classes()
 # %%
 # Of a part that exists only as a spec sheet: an MI355X with other memory, over a range of bandwidths.
 
-projected = fc.project(trace, to="MI355X", sweep="memory_bw_gbs=6000:10000:2000")
+projected = fc.project(trace, target="MI355X", sweep="memory_bw_gbs=6000:10000:2000")
 projected.plot_sweeps()[0]
 
 # %%

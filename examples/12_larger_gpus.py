@@ -12,7 +12,7 @@ from importlib.resources import files
 import flopcast as fc
 
 curves = str(files("flopcast.datasets") / "scale_model.csv")
-found = fc.scale(curves, fit=[8, 16], targets=[128], where={"scenario": "strong"})
+found = fc.scale(curves, fit=[8, 16], sizes=[128], where={"scenario": "strong"})
 found.errors.round(2)
 
 # %%
@@ -24,5 +24,5 @@ found.plot_benchmarks()
 # %%
 # Two measurements of your own are enough for a first answer.
 
-mine = fc.scale(fit=[38, 76], targets=[152, 304], performance=[118.0, 221.0], laws=["proportional", "power"])
+mine = fc.scale(fit=[38, 76], sizes=[152, 304], performance=[118.0, 221.0], law=["proportional", "power"])
 mine.table

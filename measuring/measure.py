@@ -68,12 +68,12 @@ def measure(
     shapes: Path | None = None,
     out: Path | None = None,
     *,
-    suite: str | None = None,
-    kernels: Sequence[str] | None = None,
+    preset: str | None = None,
+    op: Sequence[str] | None = None,
     function: str | None = None,
     device: str | None = None,
     threads: Sequence[int] = (),
-    name: str | None = None,
+    device_name: str | None = None,
     rule: Rule | None = None,
     passes: int = 1,
     cold: bool = False,
@@ -92,17 +92,17 @@ def measure(
         Rows to measure; by default those of a suite.
     out : Path, optional
         Table to write, .parquet or .csv; the journal lies beside it until all is measured.
-    suite : {"small", "full", "fingrav"}, optional
+    preset : {"small", "full", "fingrav"}, optional
         See `rows.SUITES`; small by default.
-    kernels : sequence of str, optional
-        Kernels to measure; all by default.
+    op : sequence of str, optional
+        Operators, or families of them, as in gemm or conv; all by default.
     function : str, optional
         ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it has parameters for.
     device : str, optional
         ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is none.
     threads : sequence of int
         Numbers of threads on a CPU, each a device of its own in the table.
-    name : str, optional
+    device_name : str, optional
         Name of the device.
     rule : Rule, optional
         When a row has been repeated enough.
@@ -127,14 +127,14 @@ def measure(
     FlopcastError
         A parameter, the file or the device cannot be used, PyTorch is missing, or nothing could be measured.
     """
-    _check_parameters(out, suite, shapes, kernels, function, passes=passes, date=date, resume=resume)
+    _check_parameters(out, preset, shapes, op, function, passes=passes, date=date, resume=resume)
     torch = import_torch()
     backend = Backend(torch, device)
-    devices = backend.devices(threads, name)
+    devices = backend.devices(threads, device_name)
     called = UserFunction(function) if function else None
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
-        grid = _grid(shapes, suite, kernels, called, bench)
+        grid = _grid(shapes, preset, op, called, bench)
         plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend))
         journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
         session = Session(plan, bench, journal, monitor(backend))
@@ -174,16 +174,16 @@ def _check_parameters(
     if date is not None and not _is_date(date):
         raise ParameterError("date", f"must be YYYY-MM-DD, got {date!r}")
     if suite is not None and (shapes is not None or function is not None):
-        raise ParameterError("suite", "must be left out where shapes or a function say what to measure")
+        raise ParameterError("preset", "must be left out where shapes or a function say what to measure")
     if shapes is None and function is not None and kernels:
-        raise ParameterError("kernels", "must be left out where a function alone is measured, or give shapes")
+        raise ParameterError("op", "must be left out where a function alone is measured, or give shapes")
     if resume and out is None:
         raise ParameterError("resume", "continues the measurement of a file: name it")
     if out is not None:
         check_table_path(out, resume=resume)
     if kernels is not None:
         if not kernels:
-            raise ParameterError("kernels", "names no kernel: write e.g. gemm, conv, or leave it out")
+            raise ParameterError("op", "names no operator: write e.g. gemm, conv, or leave it out")
         operators(kernels)
 
 

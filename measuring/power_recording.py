@@ -95,7 +95,7 @@ def record(
     out: Path,
     *,
     logger: str = SIMULATED,
-    interval_us: float | None = None,
+    window_us: float | None = None,
     runs: int | None = None,
     device: str | None = None,
     interleaved: bool = False,
@@ -115,7 +115,7 @@ def record(
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
     logger : {"amd-smi", "rocm-smi", "nvml", "simulated"}
         What reads the power; ``simulated`` simulates the GPU as well.
-    interval_us : float, optional
+    window_us : float, optional
         That the logger averages over, and between its readings; by default that of `power_rigs.INTERVAL_US`.
     runs : int, optional
         Of each kernel; by default as published.
@@ -135,9 +135,9 @@ def record(
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
-    interval = INTERVAL_US[logger] if interval_us is None else interval_us
+    interval = INTERVAL_US[logger] if window_us is None else window_us
     if not 0 < interval < math.inf:
-        raise ParameterError("interval_us", f"must be above 0, got {interval:g}")
+        raise ParameterError("window_us", f"must be above 0, got {interval:g}")
     if logger == SIMULATED and device is not None:
         raise ParameterError("device", "must be left out where the GPU is simulated")
     if runs is not None and runs < 1:

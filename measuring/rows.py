@@ -123,7 +123,7 @@ def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, 
         The suite or a kernel is unknown, or nothing is left.
     """
     if suite not in SUITES:
-        raise ParameterError("suite", f"must be one of {', '.join(SUITES)}, got {suite!r}")
+        raise ParameterError("preset", f"must be one of {', '.join(SUITES)}, got {suite!r}")
     ops = operators(families)
     every = _published_rows(ranks) if suite == "fingrav" else _gpu_rows(ranks) if gpu else _cpu_rows()
     rows = [row for row in every if row["op"] in ops]
@@ -139,7 +139,7 @@ def operators(families: Sequence[str] | None) -> set[str]:
     every = {op for ops in FAMILIES.values() for op in ops}
     for name in FAMILIES if families is None else families:
         if name not in FAMILIES and name not in every:
-            raise ParameterError("kernels", f"must be among {', '.join(FAMILIES)}, got {name!r}")
+            raise ParameterError("op", f"must be among {', '.join(FAMILIES)}, got {name!r}")
         chosen |= set(FAMILIES.get(name, (name,)))
     return chosen
 

@@ -317,7 +317,7 @@ class Session:
         samples, rule = [entry["samples_us"] for entry in self.visits], self.plan.rule
         rows = [number[place] for place in places]
         width = half_widths(row_statistics(samples, rows, level=rule.level, threshold=rule.threshold))
-        wide = {place[:2] for place, index in number.items() if not width[index] <= rule.interval}
+        wide = {place[:2] for place, index in number.items() if not width[index] <= rule.precision}
         for campaign in range(1, self.plan.passes + 1):
             order = self.plan.order(campaign, turn)
             yield from ((campaign, turn, row) for row in order if (campaign, row) in wide and row not in self.failures)
@@ -462,7 +462,7 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     ended = by_row["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
     cases = {
         UNFINISHED: by_row["round"].nunique().to_numpy() < rule.rounds,
-        INTERVAL: (half_widths(numbers) <= rule.interval).to_numpy(),
+        INTERVAL: (half_widths(numbers) <= rule.precision).to_numpy(),
     }
     stopped = np.select(
         [*cases.values(), ended.ne("").to_numpy()], [*cases, ended.to_numpy(dtype=object)], default=DIFFER

@@ -197,11 +197,11 @@ class Rule:
     A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass, with fresh operands and
     in another order. Samples close in time are alike, and memory once allocated stays where it is: several short visits
     know a median better than a long one. No visit ends by its interval or at its time limit with fewer than its part of
-    `least` samples, none goes on beyond its part of `most`. While a budget lasts, rows that are not known to `interval`
+    `least` samples, none goes on beyond its part of `most`. While a budget lasts, rows not known to `precision`
     get more visits (`session.MOST_VISITS`), each with the same part of both.
     """
 
-    interval: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
+    precision: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
     level: float = 0.95  # coverage of that interval
     least: int = 50  # samples of a row, over all rounds of a pass
     most: int = 6000  # samples beyond which no row goes on
@@ -212,8 +212,8 @@ class Rule:
     threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 
     def __post_init__(self) -> None:
-        if not 0 < self.interval < 1:
-            raise ParameterError("interval", f"must lie between 0 and 1, got {self.interval:g}: 0.01 means ±1 %")
+        if not 0 < self.precision < 1:
+            raise ParameterError("precision", f"must lie between 0 and 1, got {self.precision:g}: 0.01 means ±1 %")
         if self.rounds < 1:
             raise ParameterError("rounds", f"must be 1 or more, got {self.rounds}")
 
@@ -309,7 +309,7 @@ def _repeat(
         left, sampled = limit - (clock() - started), clock() - begun
         if enough and sampled >= rule.least_seconds:
             samples = np.concatenate(parts)
-            if half_width(samples, rule.level) <= rule.interval:
+            if half_width(samples, rule.level) <= rule.precision:
                 return samples, INTERVAL
         if taken and (taken >= rule.most_of_visit or left <= 0):
             return np.concatenate(parts), TIME if left <= 0 else REPEATS

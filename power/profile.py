@@ -310,20 +310,20 @@ def profile_files(
     executions: Path,
     clocks: Path | None = None,
     *,
-    gpu: int | None = None,
+    gpu_index: int | None = None,
     kernel: str | None = None,
-    components: Sequence[str] | None = None,
+    component: Sequence[str] | None = None,
     window_us: float | None = None,
     execution: int = LEAST_EXECUTIONS,
     steady_from: int | None = None,
     within: str = EACH_OTHER,
-    rank: int = 1,
-    level: float = 0.9,
+    bin_rank: int = 1,
+    interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
     """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
-    The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states its times since 1970 needs no clocks. `gpu`
+    The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no clocks. `gpu_index`
     says which GPU of the log; what follows `kernel` is as for `profile_kernel`. Of several kernels those that cannot be
     profiled are left out (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
     profiled as two (`power.runs.apart`).
@@ -337,8 +337,8 @@ def profile_files(
     """
     if execution < 1:
         raise ParameterError("execution", f"is counted from 1, got {execution}")
-    check_level(level)
-    told = read_log(log, gpu)
+    check_level(interval)
+    told = read_log(log, gpu_index)
     if clocks is None and told.clock != CPU_CLOCK:
         raise ParameterError(
             "clocks",
@@ -362,9 +362,9 @@ def profile_files(
                     execution=execution,
                     steady_from=steady_from,
                     within=within,
-                    rank=rank,
-                    components=components,
-                    level=level,
+                    rank=bin_rank,
+                    components=component,
+                    level=interval,
                     seed=seed,
                 )
             )
@@ -377,7 +377,7 @@ def profile_files(
     return PowerProfiles(
         [replace(one, notes=(*one.notes, *told.notes)) for one in profiles],
         measured.clocks,
-        level,
+        interval,
         tuple(
             remark("power-kernel-left-out", f"{name} is left out: {error!s}", kernel=name, reason=str(error))
             for name, error in errors.items()
@@ -436,7 +436,7 @@ def profile_kernel(
         raise ParameterError("kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}")
     for one in components or ():
         if one not in known:
-            raise ParameterError("components", f"must be among those of the log, {', '.join(known)}, got {one!r}")
+            raise ParameterError("component", f"must be among those of the log, {', '.join(known)}, got {one!r}")
     rows = measured.executions[measured.executions["kernel"].eq(name)]
     if steady_from is None and "steady_from" in rows:
         steady_from = int(rows["steady_from"].max())

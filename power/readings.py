@@ -157,7 +157,9 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
     rows, commas = with_points(rows, rows.columns, str(path))
     column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
     if column is None and gpu is not None:
-        raise ParameterError("gpu", f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu")
+        raise ParameterError(
+            "gpu_index", f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu"
+        )
     if column is not None:
         numbers = pd.to_numeric(rows[column], errors="coerce")
         if numbers.isna().any():
@@ -176,9 +178,9 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
     known = numbers.unique().tolist()
     named = ", ".join(f"{number:g}" for number in known)
     if gpu is None and len(known) > 1:
-        raise ParameterError("gpu", f"must be one of {named}, the GPUs of {source}: choose one")
+        raise ParameterError("gpu_index", f"must be one of {named}, the GPUs of {source}: choose one")
     if gpu is not None and gpu not in known:
-        raise ParameterError("gpu", f"must be one of {named}, the GPUs of {source}, got {gpu}")
+        raise ParameterError("gpu_index", f"must be one of {named}, the GPUs of {source}, got {gpu}")
     return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
 
 

@@ -103,7 +103,7 @@ class Plan:
         return said
 
 
-def plan(kernel_us: float, interval_us: float) -> Plan:
+def plan(kernel_us: float, window_us: float) -> Plan:
     """Return the recommended protocol for a kernel's time and the power logger's averaging interval, both in µs.
 
     An interval of 0 is that of a logger of instantaneous power; one reading per ms is assumed then.
@@ -121,16 +121,16 @@ def plan(kernel_us: float, interval_us: float) -> Plan:
     """
     if not 0 < kernel_us < math.inf:
         raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
-    if not 0 <= interval_us < math.inf:
-        raise ParameterError("interval_us", f"must not be negative, got {interval_us:g}")
+    if not 0 <= window_us < math.inf:
+        raise ParameterError("window_us", f"must not be negative, got {window_us:g}")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
-    period_us = interval_us or 1000.0
+    period_us = window_us or 1000.0
     return Plan(
         kernel_us=kernel_us,
-        interval_us=interval_us,
+        interval_us=window_us,
         row=row,
-        executions=executions_published(kernel_us, interval_us),
-        executions_filled=max(_ceil(interval_us / kernel_us) + 1, LEAST_EXECUTIONS),
+        executions=executions_published(kernel_us, window_us),
+        executions_filled=max(_ceil(window_us / kernel_us) + 1, LEAST_EXECUTIONS),
         logs=None if row is None else _ceil(kernel_us / row.log_every_us),
         expected_logs=math.nan if row is None else row.runs * kernel_us / period_us,
         repeats=1 if row else _ceil(SHORTEST_US / kernel_us),

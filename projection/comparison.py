@@ -164,7 +164,7 @@ class Profiled:
         that there are no kernels, none with a duration, or that `step_count` is not positive.
         """
         if self.step_count is not None and self.step_count < 1:
-            raise ParameterError("steps", f"must be at least 1, got {self.step_count}")
+            raise ParameterError("steps_per_trace", f"must be at least 1, got {self.step_count}")
         rows = self.activities[_COLUMNS]
         if self.step_count is None and rows["step"].notna().any():
             rows = rows[rows["step"].notna()]

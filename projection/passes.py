@@ -118,7 +118,7 @@ def plan_passes(
     """
     if profiler not in list(Profiler):
         raise ParameterError("profiler", f"must be one of {', '.join(Profiler)}, got {profiler!r}")
-    for name, value in (("kernels_per_pass", kernels_per_pass), ("steps", steps)):
+    for name, value in (("kernels_per_pass", kernels_per_pass), ("steps_per_pass", steps)):
         if value < 1:
             raise ParameterError(name, f"must be at least 1, got {value}")
     if "start_ns" in full:  # of each kernel the launches of the rank that launches it most

@@ -61,7 +61,7 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
     if stated and _may_be(stated, plain):
         return "", remark("device-as-stated", f"{plain} is read as {stated}, as stated", gfx=plain, device=stated)
     if name == plain:
-        text = f"{plain} without a number of compute units may be several devices: set device=NAME"
+        text = f"{plain} without a number of compute units may be several devices: give default device=NAME"
         assumption = remark("device-ambiguous", text, gfx=plain)
     return name, assumption
 

@@ -135,7 +135,7 @@ class _Log:
             )
         if len(set(self._devices.values())) > 1:
             listed = sorted({" ".join(device).strip() for device in self._devices.values()})
-            text = f"the log lists different devices ({', '.join(listed)}): set device=NAME"
+            text = f"the log lists different devices ({', '.join(listed)}): give default device=NAME"
             notes.append(Note(remark("several-devices", text, devices=tuple(listed)), len(self.rows)))
         return notes
 

@@ -599,7 +599,7 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
             links.by_time & ~replayed,
         ),
         (
-            remark("unresolved-device", "activities of a GPU that the file does not name: set device=NAME"),
+            remark("unresolved-device", "activities of a GPU that the file does not name: give default device=NAME"),
             "warning",
             table["device"].eq("").to_numpy(dtype=bool),
         ),

@@ -455,10 +455,10 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
     if word:
         return canonical_device(word)[0], None
     if not capability:
-        return "", remark("device-not-recorded", "the file does not name the device: set device=NAME", by="ncu")
+        return "", remark("device-not-recorded", "the device is not named: give default device=NAME", by="ncu")
     name, assumption = device_of(capability, multiprocessors or None)
     if name.startswith(capability):
-        text = f"several devices have compute capability {capability}: set device=NAME"
+        text = f"several devices have compute capability {capability}: give default device=NAME"
         return "", remark("device-ambiguous", text, capability=capability)
     return name, assumption
 

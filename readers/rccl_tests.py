@@ -184,7 +184,7 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     if collectives.eq("").any():
         line = given[LINE][collectives.eq("")].iloc[0]
         hint = "neither the log nor the file's name says which collective this is"
-        raise DataError(f"{hint}: set variant=all_reduce", source=f"{path}:{line}")
+        raise DataError(f"{hint}: give default variant=all_reduce", source=f"{path}:{line}")
     # What tells equal collectives apart: a reduction other than the sum, and the number of nodes.
     reduction = text_column(given, "redop")
     apart = (" " + reduction).mask(reduction.isin(_PLAIN_REDUCTIONS), "")
@@ -204,7 +204,7 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     )
     unlisted = sum(run.size is None for run in runs)
     mixed = sum(len(run.devices) > 1 for run in runs)
-    open_ = "the log does not list its ranks, or groups of different sizes: set ranks=NUMBER"
+    open_ = "the log does not list its ranks, or groups of different sizes: give default ranks=NUMBER"
     counts = {
         remark("ranks-not-listed", open_): unlisted,
         remark("ranks-on-several-devices", "the ranks ran on different devices: no device"): mixed,

@@ -480,7 +480,7 @@ def _tables(
     if tables and not part:
         for column, unit in options.units.items():
             if column not in found.columns:
-                raise ParameterError("units", f"{column}={unit}: no tidy table has a column {column!r}")
+                raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
         known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}
@@ -488,7 +488,7 @@ def _tables(
             if column not in known:
                 close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
                 did_you_mean = f"did you mean {' or '.join(close)}?"
-                raise ParameterError("defaults", f"{column}={value}: no column {column!r}; {did_you_mean}")
+                raise ParameterError("default", f"{column}={value}: no column {column!r}; {did_you_mean}")
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
@@ -704,7 +704,7 @@ def _refuse_unit(held: Held, found: Found) -> None:
                 f"as they are, they are {max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'}"
             )
             where = found.labels[file]
-            raise ParameterError("units", f"{column}={unit} would make the times of {where} possible: {times}")
+            raise ParameterError("unit", f"{column}={unit} would make the times of {where} possible: {times}")
 
 
 def _unusable(rejected: pd.DataFrame) -> DataError:

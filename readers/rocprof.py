@@ -496,7 +496,7 @@ class RocprofReader(TraceReader):
         findings += more
         notes += [columns_left_out(run.label, words)] if words else []
         if "device" not in options.defaults:
-            text = "the device is not recorded: set device=NAME"
+            text = "the device is not recorded: give default device=NAME"
             notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
         if counter_runs:
             others = tuple(table.label for table in counter_runs)

@@ -354,7 +354,7 @@ class RocprofilerComputeReader(TraceReader):
         if system:
             notes += system.notes
         elif "device" not in options.defaults:
-            text = "no sysinfo.csv beside it: set device=NAME"
+            text = "no sysinfo.csv beside it: give default device=NAME"
             notes.append(of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute")))
         if timed.times is None:
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)

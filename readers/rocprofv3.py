@@ -31,7 +31,7 @@ UNLINKED = remark(
 )
 NO_DEVICE = remark(
     "device-not-recorded",
-    "the files do not say on which device this ran: set device=NAME",
+    "the files do not say on which device this ran: give default device=NAME",
     by="rocprofv3",
 )
 

@@ -127,7 +127,7 @@ def _read(file: DataFile, options: Options) -> Trace:
     if ops.empty:
         notes.append(remark("no-activities", "the database has no operations of a GPU (rocpd_op is empty)", by="rpd"))
     else:
-        notes.append(remark("device-not-recorded", "the database does not name its GPU: set device=NAME", by="rpd"))
+        notes.append(remark("device-not-recorded", "the GPU is not named: give default device=NAME", by="rpd"))
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
         notes.append(
             remark(

@@ -88,7 +88,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
     if "op" not in rows:
-        raise DataError("no column `op` names each row's operator: set op=gemm", source=source)
+        raise DataError("no column `op` names each row's operator: give default op=gemm", source=source)
     words = as_text(rows["op"])
     rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
     if "batch" in rows and "m" in rows:
@@ -312,7 +312,7 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note]) -> None:
             Note(
                 remark(
                     "fp32-assumed",
-                    "no number format given: fp32 assumed (PyTorch's default); to change that, set dtype_a=NAME",
+                    "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME",
                 ),
                 assumed,
             )

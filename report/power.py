@@ -130,7 +130,7 @@ def record_document(found: Recorded) -> Document:
     clocks = f" --clocks {found.out / 'clocks.csv'}" if found.clocks else ""
     command = (
         f"flopcast power profile {found.out / 'log.csv'} --executions {found.out / 'executions.csv'}{clocks} "
-        f"--window {found.interval_us:g}us"
+        f"--window-us {found.interval_us:g}"
     )
     resumed = [f"{found.resumed} runs were recorded before"] if found.resumed else []
     advice = [

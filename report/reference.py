@@ -191,7 +191,7 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
         common = [
             "Every row also needs device, op, dtype_a (not a collective or kernel) and duration_us, or a duration in "
             "another unit: latency_ms, time with --unit time=ms.",
-            "flopcast schema OP lists every column of one with its unit; --template FILE.csv writes them to fill in.",
+            "flopcast schema OP lists every column of one with its unit; --out FILE.csv writes them to fill in.",
         ]
         parts = [Table(heads, rows(found), "operators and their dimensions"), lines(common, tone="soft")]
         return Document(sections=[Section("operators", parts)], data=data)

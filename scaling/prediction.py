@@ -212,12 +212,12 @@ def check_request(
         if min(sizes) <= 0 or any(b <= a for a, b in pairwise(sizes)):
             raise ParameterError(name, f"must be sizes above 0 that increase, got {listed(sizes)}")
     if targets is not None and targets[0] <= fit[-1]:
-        raise ParameterError("targets", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
+        raise ParameterError("sizes", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
     check_level(level)
     known = list(LAWS)
     fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in laws or known}
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
-        raise ParameterError("laws", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}")
+        raise ParameterError("law", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}")
     return [law for law in known if any(law in chosen for chosen in fitting.values())]
 
 

@@ -153,7 +153,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         frame[column] = _text(frame, column)
         verdict.refuse(frame[column].str.len().gt(LONGEST_TEXT), "long-text", frame[column], f"{column} = ")
     if "device" in required:
-        verdict.refuse(frame["device"].eq(""), "no-device", "set device=NAME")
+        verdict.refuse(frame["device"].eq(""), "no-device", "give default device=NAME")
     ops = _known_ops(frame["op"])
     unknown = ~frame["op"].isin(list(ops))
     told = {op: f"{op}: {nearest_op(op)}" for op in frame["op"][unknown].unique() if op}
@@ -218,7 +218,7 @@ def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict)
         frame[column] = canonical_dtypes(given)
         verdict.refuse(given.ne("") & frame[column].eq(""), "unknown-number-format", given, f"{column} = ")
     exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
-    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no-number-format", "set dtype_a=NAME")
+    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no-number-format", "give default dtype_a=NAME")
 
 
 def _check_duration(given: pd.Series, duration: pd.Series, verdict: _Verdict) -> None:

@@ -70,10 +70,10 @@ CASES = {
     "ingest": Case("ingest IN/trace.json --jobs 1 -o OUT", "table.parquet", table),
     "ingest CSV": Case("ingest IN/table.csv --jobs 1 -o OUT", "table.csv", table),
     "clean": Case("clean IN/trace.json --steps all --jobs 1 -o OUT", "table.csv", table),
-    "project": Case("project IN/trace.json --to MI355X -o OUT", "projected", page_and_json),
+    "project": Case("project IN/trace.json --target MI355X -o OUT", "projected", page_and_json),
     "train": Case("train IN/table.csv --host MI300X --target MI355X --models OLS --jobs 1 -o OUT", "run", run_folder),
     "measure": Case(
-        "measure IN/shapes.csv --device cpu --threads 1 --interval 0.9 --rounds 1 -o OUT", "runs.csv", table,
+        "measure IN/shapes.csv --device cpu --threads 1 --precision 0.9 --rounds 1 -o OUT", "runs.csv", table,
         again=" --resume", needs="torch",
     ),
 }  # fmt: skip

@@ -83,12 +83,12 @@ class Score:
 
 def hpcg(
     gpu: GPU,
-    devices: int,
+    gpus: int,
     *,
     stream: Spread | None = None,
     reached: Spread = Spread(0.708, 0.05),
     scaling: Spread = Spread(0.945, 0.08),
-    level: float = 0.9,
+    interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
     """Return the score of HPCG.
@@ -97,7 +97,7 @@ def hpcg(
     ----------
     gpu : GPU
         A device as HPCG's ranks see it: ``MI250X (per GCD)``.
-    devices : int
+    gpus : int
         Of them.
     stream, reached, scaling : Spread
         Part of the published bandwidth that a stream reaches (by default as measured on the device, else `STREAM`),
@@ -108,7 +108,7 @@ def hpcg(
     Raises
     ------
     ParameterError
-        ``devices`` is below 1, ``level`` not between 0 and 1, or a part not above 0 and at most 1.
+        ``gpus`` is below 1, ``interval`` not between 0 and 1, or a part not above 0 and at most 1.
     NotPublishedError
         The bandwidth is not published.
 
@@ -121,13 +121,13 @@ def hpcg(
     """
     stream = stream or _stream(gpu)
     drawn = _drawn(
-        devices, level, seed, {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)}
+        gpus, interval, seed, {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)}
     )
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    peak = devices * FLOP_PER_BYTE * bandwidth
+    peak = gpus * FLOP_PER_BYTE * bandwidth
     scores = peak * np.prod(drawn, axis=0)
     inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
-    return _score("hpcg", devices, peak, scores, level, {**inputs, "scaling": scaling.median})
+    return _score("hpcg", gpus, peak, scores, interval, {**inputs, "scaling": scaling.median})
 
 
 def _stream(gpu: GPU) -> Spread:
@@ -142,7 +142,7 @@ def _stream(gpu: GPU) -> Spread:
 
 def hpl(
     gpu: GPU,
-    devices: int,
+    gpus: int,
     *,
     n: int | None = None,
     nb: int = 512,
@@ -152,7 +152,7 @@ def hpl(
     network_gbs: Spread = Spread(20.0, 0.15),
     noise: float = 0.02,
     machine: Spread | None = None,
-    level: float = 0.9,
+    interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
     """Return the score of HPL.
@@ -161,11 +161,11 @@ def hpl(
     ----------
     gpu : GPU
         A device as HPL's ranks see it: ``MI250X (per GCD)``.
-    devices : int
+    gpus : int
         Of them, P · Q.
     n, nb, p : int, optional
         Size of the matrix (by default four fifths of the memory), width of a panel, rows of the grid. By default the
-        divisor of ``devices`` next to its root; where that grid is flatter than 1 : 4, the fastest one, which may leave
+        divisor of ``gpus`` next to its root; where that grid is flatter than 1 : 4, the fastest one, which may leave
         devices idle, and a remark says so.
     product, panel_share : Spread
         Part of the `rated` 64-bit peak that the update's products reach, and that a panel's factorisation does. The
@@ -180,8 +180,8 @@ def hpl(
     Raises
     ------
     ParameterError
-        ``devices`` or ``nb`` is below 1, ``p`` does not divide the devices, the matrix has no room, ``noise`` is not
-        from 0 to 1, ``level`` not between them, or a part is more than the peak allows.
+        ``gpus`` or ``nb`` is below 1, ``p`` does not divide the devices, the matrix has no room, ``noise`` is not
+        from 0 to 1, ``interval`` not between them, or a part is more than the peak allows.
     NotPublishedError
         The 64-bit peak or the memory is not published.
 
@@ -199,13 +199,13 @@ def hpl(
     machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
     most = gpu.peak_tflops("fp64") / peak
     spreads = {"product": (product, most), "panel_share": (panel_share, most), "network_gbs": (network_gbs, math.inf)}
-    *drawn, tuned = _drawn(devices, level, seed, spreads | {"machine": (machine, math.inf)})
+    *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
     medians = [np.array([one.median]) for one, _ in spreads.values()]
     room = gpu.require("memory_gb") * GIB / 8.0
-    if n is not None and not nb <= n <= math.sqrt(devices * room):
-        raise ParameterError("n", f"must be from {nb} to {math.sqrt(devices * room):.0f}, the memory's size, got {n}")
-    if p is not None and (p < 1 or devices % p):
-        raise ParameterError("p", f"must divide the {devices} devices, got {p}")
+    if n is not None and not nb <= n <= math.sqrt(gpus * room):
+        raise ParameterError("n", f"must be from {nb} to {math.sqrt(gpus * room):.0f}, the memory's size, got {n}")
+    if p is not None and (p < 1 or gpus % p):
+        raise ParameterError("p", f"must divide the {gpus} devices, got {p}")
 
     def work(rows: int, columns: int) -> tuple[int, float]:
         size = n or max(int(math.sqrt(MATRIX_SHARE * rows * columns * room)) // nb, 1) * nb
@@ -216,14 +216,14 @@ def hpl(
         seconds = sum(part[0] for part in _panels(peak, grid, size, nb, medians).values())
         return flop / seconds if size**2 <= grid[0] * grid[1] * room else 0.0
 
-    grids = [(rows, devices // rows) for rows in range(1, math.isqrt(devices) + 1)]
-    whole = p or max(rows for rows, columns in grids if rows * columns == devices)
-    if p or devices <= FLATTEST * whole**2:
-        grids = [(whole, devices // whole)]
+    grids = [(rows, gpus // rows) for rows in range(1, math.isqrt(gpus) + 1)]
+    whole = p or max(rows for rows, columns in grids if rows * columns == gpus)
+    if p or gpus <= FLATTEST * whole**2:
+        grids = [(whole, gpus // whole)]
     grid = max(grids, key=usual)
     size, flop = work(*grid)
     if size**2 > grid[0] * grid[1] * room:
-        raise ParameterError("nb", f"must be at most {math.sqrt(devices * room):.0f}, the memory's size, got {nb}")
+        raise ParameterError("nb", f"must be at most {math.sqrt(gpus * room):.0f}, the memory's size, got {nb}")
     parts = _panels(peak, grid, size, nb, drawn, noise, seed)
     seconds = np.sum(list(parts.values()), axis=0)
     inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
@@ -247,7 +247,7 @@ def hpl(
                 gpu=gpu.name,
             )
         )
-    if idle := devices - grid[0] * grid[1]:
+    if idle := gpus - grid[0] * grid[1]:
         notes.append(
             remark(
                 "devices-idle",
@@ -258,7 +258,7 @@ def hpl(
             )
         )
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
-    return _score("hpl", devices, devices * peak * 1e12, tuned * flop / seconds, level, inputs, tuple(notes), shares)
+    return _score("hpl", gpus, gpus * peak * 1e12, tuned * flop / seconds, interval, inputs, tuple(notes), shares)
 
 
 def rated(gpu: GPU) -> float:
@@ -319,7 +319,7 @@ def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Sp
     """Return draws of every spread, shape (draws,) each; of each its name and the most that its median may be."""
     check_level(level)
     if devices < 1:
-        raise ParameterError("devices", f"must be at least 1, got {devices}")
+        raise ParameterError("gpus", f"must be at least 1, got {devices}")
     for name, (one, most) in spreads.items():
         if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
             bound = "" if most == math.inf else f" and at most {most:.3g}"

@@ -53,14 +53,14 @@ def test_what_lies_outside_stands_first_and_a_rule_answers_far_away(run: fc.Run,
 def test_the_command_writes_a_page(run: fc.Run, rows: pd.DataFrame, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     rows.to_csv(tmp_path / "new.csv", index=False)
-    asked = ["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), "--explain"]
+    asked = ["explain", str(tmp_path / "run"), str(tmp_path / "new.csv"), "--row"]
     done = call(*asked, "2", "--out", tmp_path / "why", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "why" / "explain.json").read_text(encoding="utf-8"))
     assert found == json.loads(done.stdout)
     assert found["predicted"] == pytest.approx(run.predict(rows)["predicted_us"].iloc[1])
     page = (tmp_path / "why" / "explain.html").read_text(encoding="utf-8")
-    assert "--explain 2" in page.partition("<footer>")[2]
-    for wrong in (["0"], [str(len(rows) + 1)], ["1", "--fallback", "law"]):
+    assert "--row 2" in page.partition("<footer>")[2]
+    for wrong in (["0"], [str(len(rows) + 1)]):
         refused = call(*asked, *wrong)
         assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)

@@ -65,19 +65,19 @@ def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
     cases = pd.DataFrame([{"model": "llama-3.1-8b", **ASKED, "batch": batch} for batch in (1, 0, 2)])
     path, out = tmp_path / "cases.csv", tmp_path / "answers.csv"
     cases.to_csv(path, index=False)
-    result = call("forecast", "--cases", path, "--out", out)
+    result = call("forecast", "cases", path, "--out", out)
     assert result.exit_code == 0, result.output
     answers = pd.read_csv(out)
     assert answers["predicted"].notna().tolist() == [True, False, True]
     assert answers["predicted"].dropna().tolist() == pytest.approx(fc.forecast(cases=cases).table["predicted"].dropna())
     assert "batch" in answers["reason"][1]
-    result = call("forecast", "--cases", path, "--out", tmp_path / "answers.parquet")
+    result = call("forecast", "cases", path, "--out", tmp_path / "answers.parquet")
     assert pd.read_parquet(tmp_path / "answers.parquet")["predicted"].notna().tolist() == [True, False, True]
 
 
 def test_the_command_answers_in_json() -> None:
-    line = "forecast llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input 128 --output 64 --json"
-    result = call(*line.split())
+    line = "forecast run llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input-len 128 --output-len 64"
+    result = call(*line.split(), "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert [one["asked"]["batch"] for one in found["forecasts"]] == ["1", "2", "4", "8"]
@@ -86,13 +86,13 @@ def test_the_command_answers_in_json() -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("forecast llama-3.1-70b --batch x", "--batch"),
-        ("forecast llama-3.1-70b --gpus 8", "--batch"),
-        ("forecast llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
-        ("forecast llama-3.1-70b --batch 1 --input 1 --output 1 --need much", "--need"),
-        ("forecast llama-3.1-70b --batch 1 --output 1", "--input"),
+        ("forecast run llama-3.1-70b --batch x", "--batch"),
+        ("forecast run llama-3.1-70b --gpus 8", "--batch"),
+        ("forecast run llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
+        ("forecast run llama-3.1-70b --batch 1 --input-len 1 --output-len 1 --need much", "--need"),
+        ("forecast run llama-3.1-70b --batch 1 --output-len 1", "--input-len"),
         ("forecast train llama-3.1-70b --gpus 8 --seq-len 128", "--global-batch"),
-        ("forecast hpl --gpu MI250X --devices 0", "--devices"),
+        ("forecast hpl --gpu MI250X --gpus 0", "--gpus"),
         ("forecast train llama-3.1-70b --tp 3 --global-batch 8 --seq-len 128", "--tp"),
     ],
 )
@@ -107,8 +107,8 @@ def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> N
     "line",
     [
         "train llama-2-7b --gpu MI300X --gpus 8 --global-batch 64 --seq-len 4096",
-        "hpcg --gpu MI250X --devices 9",
-        "hpl --gpu MI250X --devices 9 --product 0.8±0.1",
+        "hpcg --gpu MI250X --gpus 9",
+        "hpl --gpu MI250X --gpus 9 --product 0.8±0.1",
     ],
 )
 def test_steps_and_scores(line: str) -> None:
@@ -173,12 +173,12 @@ PRODUCTS = ((1280, 8192), (8192, 1024), (7168, 8192), (8192, 3584), (2560, 8192)
 
 def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
     asked = {**ASKED, "batch": 16, "prefix_cache": True, "release": "vllm-0.8.5"}
-    law, run = fc.forecast("llama-3.1-70b", **asked), fc.forecast("llama-3.1-70b", **asked, runs=slow_run)
+    law, run = fc.forecast("llama-3.1-70b", **asked), fc.forecast("llama-3.1-70b", **asked, run=slow_run)
     ratio = run.answers[0].parts["products"][0] / law.answers[0].parts["products"][0]
     assert 1.6 < ratio < 2.1  # the output matrix, in 16 bits, is the law's
     told = {note.code: note.values for note in run.answers[0].remarks}
     assert told["products-by-runs"]["share"] == pytest.approx(4 / 5)
-    other = fc.forecast("llama-3.1-70b", **{**asked, "gpu": "MI355X"}, runs=slow_run)
+    other = fc.forecast("llama-3.1-70b", **{**asked, "gpu": "MI355X"}, run=slow_run)
     assert {note.code: note.values for note in other.answers[0].remarks}["products-by-runs"]["share"] == 0
 
 
@@ -188,7 +188,7 @@ def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
         {"name": "wide", "op": "gemm", "m": 64, "n": 128000, "k": 8192, "dtype": "fp8"},
         {"name": "norm", "op": "rms_norm", "rows": 64, "cols": 8192},
     ]
-    found = fc.forecast({"layers": layers}, gpu="MI300X", runs=slow_run).answers[0]
+    found = fc.forecast({"layers": layers}, gpu="MI300X", run=slow_run).answers[0]
     assert [one.source for one in found.layers] == ["run", "law", "law"]
 
 
@@ -201,14 +201,14 @@ def test_attention_comes_from_a_run_that_knows_it() -> None:
     rows["duration_us"] = 2.0 * Attention(rows["seq_q"]).us(flop, gpu)
     run = fc.train(rows, target="MI300X", models=["OLS"], jobs=1, group=["batch"])
     asked = {**ASKED, "batch": 8, "input_len": 1024, "release": "vllm-0.8.5"}
-    law, learnt = (fc.forecast("llama-3.1-70b", **asked, runs=runs).answers[0] for runs in ((), run))
+    law, learnt = (fc.forecast("llama-3.1-70b", **asked, run=runs).answers[0] for runs in ((), run))
     assert learnt.parts["attention"][0] == pytest.approx(2 * law.parts["attention"][0], rel=0.1)
     assert learnt.parts["products"][0] == pytest.approx(law.parts["products"][0])
 
 
 def test_a_run_with_a_host_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(fc.FlopcastError):
-        fc.forecast("llama-3.1-70b", **ASKED, batch=1, runs=tmp_path)
+        fc.forecast("llama-3.1-70b", **ASKED, batch=1, run=tmp_path)
 
 
 def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: Path) -> None:

@@ -22,15 +22,16 @@ COMMANDS = {
     "validate": f"validate {GEMMS} --out OUT",
     "check": f"check TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --out OUT",
     "ingest": "ingest TRACE --out OUT",
-    "project": "project TRACE --to MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
-    "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input 128,2048 --output 99 --out OUT",
-    "scale": f"scale {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --target 128 --out OUT",
+    "project": "project TRACE --target MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
+    "forecast": "forecast run llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input-len 128,2048 --output-len 99 "
+    "--out OUT",
+    "scale": f"scale predict {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --sizes 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",
     "compare-traces": "compare TRACE TRACE --out OUT",
-    "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window 1ms --out OUT",
+    "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window-us 1000 --out OUT",
     "training-step": "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --out OUT",
-    "score": "forecast hpl --gpu MI300A --devices 64 --out OUT",
-    "explain": f"predict TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --explain 2 --out OUT",
+    "score": "forecast hpl --gpu MI300A --gpus 64 --out OUT",
+    "explain": f"explain TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --row 2 --out OUT",
 }
 """Name -> the command that makes the page; TRAIN is the folder of the first."""
 

@@ -40,25 +40,25 @@ def candidates(tmp_path: Path) -> Path:
 
 
 def test_a_batch_of_new_groups_is_chosen_and_written(run: Path, candidates: Path, tmp_path: Path) -> None:
-    code, out, _ = call(run, candidates, "--budget", 5, "--json", "--out", tmp_path / "batch.csv")
+    code, out, _ = call(run, candidates, "--rows", 5, "--json", "--out", tmp_path / "batch.csv")
     found, batch = json.loads(out), pd.read_csv(tmp_path / "batch.csv")
     assert code == 0
     assert found["candidates"] == 48
     assert len(batch) == 5
     assert batch["n"].nunique() >= 4  # groups before sizes of one
-    again = call(run, candidates, "--budget", 5, "--json")[1]
+    again = call(run, candidates, "--rows", 5, "--json")[1]
     assert {**json.loads(again), "out": None} == {**found, "out": None}
 
 
 def test_minutes_buy_as_many_rows_as_their_cost_allows(run: Path, candidates: Path, tmp_path: Path) -> None:
-    code, _, _ = call(run, candidates, "--minutes", 1, "--row-seconds", 20, "--out", tmp_path / "batch.csv")
+    code, _, _ = call(run, candidates, "--budget", "1m", "--row-seconds", 20, "--out", tmp_path / "batch.csv")
     assert code == 0
     assert len(pd.read_csv(tmp_path / "batch.csv")) == 3
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
-    [([], "--budget"), (["--budget", 0], "--budget"), (["--budget", 3, "--weight", "calls"], "--weight")],
+    [([], "--rows"), (["--rows", 0], "--rows"), (["--rows", 3, "--weight", "calls"], "--weight")],
 )
 def test_what_cannot_be_is_one_line(run: Path, candidates: Path, wrong: list[object], named: str) -> None:
     code, _, errors = call(run, candidates, *wrong)
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_one_line(run: Path, candidates: Path, wrong: list[obj
 
 def test_candidates_that_cannot_be_predicted_say_why(run: Path, tmp_path: Path) -> None:
     host_rows(range(8, 10)).assign(dtype_a="int8").to_csv(tmp_path / "other.csv", index=False)
-    code, _, errors = call(run, tmp_path / "other.csv", "--budget", 2)
+    code, _, errors = call(run, tmp_path / "other.csv", "--rows", 2)
     assert code == 2
     assert "int8" in errors
 
@@ -77,7 +77,7 @@ def test_candidates_that_cannot_be_predicted_say_why(run: Path, tmp_path: Path) 
 def test_candidates_that_are_all_measured_say_so(run: Path, tmp_path: Path) -> None:
     host = host_rows(range(8, 10))
     pd.concat([host, host.assign(device="MI355X")]).to_csv(tmp_path / "both.csv", index=False)
-    code, _, errors = call(run, tmp_path / "both.csv", "--budget", 2)
+    code, _, errors = call(run, tmp_path / "both.csv", "--rows", 2)
     assert code == 2
     assert "all 8" in errors
     assert "MI355X" in errors

@@ -104,7 +104,7 @@ def test_gpus_as_json_has_null_where_nothing_is_published() -> None:
         "train {data} --target MI300X --out {out}",
         "predict {data} {data} --out {out}.csv",
         "validate {data} --host MI300X --target MI355X --out {out}",
-        "project {data} --to MI355X --out {out}",
+        "project {data} --target MI355X --out {out}",
         "scale predict {data} --fit 8,16 --out {out}",
         "scale devices {data} --devices MI308X,MI300X --out {out}",
         "clean {data} --out {out}.csv",
@@ -174,11 +174,6 @@ def test_ones_own_gpu_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.Monk
 def test_help_of_gpus_explains_the_file() -> None:
     text = run("gpus", "--help").output
     assert "based_on" in text
-
-
-@pytest.mark.parametrize("command", ["predict", "project", "scale predict", "power profile"])
-def test_the_level_of_intervals_has_both_names_everywhere(command: str) -> None:
-    assert {"--interval", "--level"} <= options(run(*command.split(), "--help").output)
 
 
 @pytest.mark.parametrize(

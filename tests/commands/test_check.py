@@ -41,7 +41,7 @@ def written(table: pd.DataFrame, path: Path) -> Path:
 
 def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(run: Path, tmp_path: Path) -> None:
     data = written(gemms(1), tmp_path / "autumn.csv")
-    code, out, _ = call(run, data, "--json", "--correct", tmp_path / "none")
+    code, out, _ = call(run, data, "--json", "--corrected", tmp_path / "none")
     found = json.loads(out)
     assert code == 0
     assert found["verdict"] == "still valid"
@@ -57,7 +57,7 @@ def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(ru
 
 def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path) -> None:
     data = written(gemms(1, factor=1.2), tmp_path / "autumn.csv")
-    code, out, _ = call(run, data, "--json", "--correct", tmp_path / "corrected", "--out", tmp_path / "page")
+    code, out, _ = call(run, data, "--json", "--corrected", tmp_path / "corrected", "--out", tmp_path / "page")
     found = json.loads(out)
     assert code == 0
     assert found["verdict"] == "shifted"

@@ -121,20 +121,20 @@ def counted(folder: Path, counter: str, values: list[float]) -> Path:
 def test_counters_of_passes_are_joined_with_their_variance(tmp_path: Path) -> None:
     first = counted(tmp_path / "a", "SQ_WAVES", [10.0, 20.0])
     second = counted(tmp_path / "b", "SQ_WAVES", [10.0, 22.0])
-    result = run(first, second, "--join", "--set", "device=MI300X", "--json")
+    result = run(first, second, "--join", "--default", "device=MI300X", "--json")
     assert result.exit_code == 0, result.output
     [counter] = json.loads(result.stdout)["counters"]
     assert (counter["counter"], counter["passes"], counter["compared"]) == ("SQ_WAVES", 2, 2)
     assert counter["max_cv"] == pytest.approx(2**0.5 / 21)
-    text = run(first, second, "--join", "--set", "device=MI300X").output
+    text = run(first, second, "--join", "--default", "device=MI300X").output
     assert "counters joined" in text
-    assert "--set device=NAME" not in text
+    assert "give default device=NAME" not in text
 
 
 def test_a_device_is_asked_for_until_it_is_stated(tmp_path: Path) -> None:
     runs = [counted(tmp_path / name, "SQ_WAVES", [10.0, 20.0]) for name in "ab"]
-    asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--set", "device=MI300X"]))
-    assert any(note.endswith("set device=NAME") for note in asked["notes"])
+    asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--default", "device=MI300X"]))
+    assert any(note.endswith("give default device=NAME") for note in asked["notes"])
     assert not any("set device" in note for note in told["notes"])
 
 
@@ -174,7 +174,7 @@ def test_epochs_of_two_gpus_pair_by_name_and_number_whatever_each_launched(tmp_p
     trace(tmp_path / "b.json", [time / 2 for time in times], steps=5, name="other")  # 12 kernels each
     frames = []
     for name, device in (("a", "MI300X"), ("b", "MI355X")):
-        options = ["--steps", "all", "--epochs", "step", "--set", "name=training", "-o", tmp_path / f"{name}.csv"]
+        options = ["--steps", "all", "--epochs", "step", "--default", "name=training", "-o", tmp_path / f"{name}.csv"]
         assert run(tmp_path / f"{name}.json", *options).exit_code == 0
         frames.append(pd.read_csv(tmp_path / f"{name}.csv").assign(device=device))
     assert [len(frame) for frame in frames] == [6, 5]

@@ -24,7 +24,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_writes_what_to_record_in_each_pass(made_up: Path, tmp_path: Path) -> None:
-    options = ["--host", "MI300X", "--target", "MI355X", "--passes", "1", "--without-features", "counter.TA*"]
+    options = ["--host", "MI300X", "--target", "MI355X", "--max-passes", "1", "--without-features", "counter.TA*"]
     result = run(made_up, *options, "-o", tmp_path / "pmc.txt", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -34,14 +34,14 @@ def test_it_writes_what_to_record_in_each_pass(made_up: Path, tmp_path: Path) ->
 
 
 def test_limits_of_ones_own_are_taken(made_up: Path) -> None:
-    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--per-pass", "TA=9", "--json", "--passes", "0")
+    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--per-pass", "TA=9", "--json", "--max-passes", "0")
     assert json.loads(result.stdout)["per_pass"]["TA"] == 9
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--passes", "-1"], "--passes must be 0 or more, got -1"),
+        (["--max-passes", "-1"], "--max-passes must be 0 or more, got -1"),
         (["--per-pass", "L9=2"], "--per-pass must be BLOCK=N"),
         (["--per-pass", "SQ=x"], "--per-pass must be NAME=N with a whole number N"),
         (["--without-features", "nothing*"], "nothing* matches no feature"),
@@ -50,7 +50,7 @@ def test_limits_of_ones_own_are_taken(made_up: Path) -> None:
     ],
 )
 def test_what_the_user_got_wrong_is_one_line(made_up: Path, options: list[str], said: str) -> None:
-    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--passes", "0", *options)
+    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--max-passes", "0", *options)
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1

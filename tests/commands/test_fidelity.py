@@ -17,14 +17,14 @@ invoke = partial(running.call, "fidelity")
 def test_the_trace_nearest_to_the_unprofiled_time_is_believed(tmp_path: Path) -> None:
     fast = write_trace(tmp_path / "fast.json", duration=300)
     slow = write_trace(tmp_path / "slow.json", duration=360)
-    result = invoke(slow, fast, "--unprofiled", "8.9ms", "--json")
+    result = invoke(slow, fast, "--unprofiled-us", "8900", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["best"] == "fast.json"
     assert [trace["end_to_end_per_step_us"] for trace in found["traces"]] == pytest.approx([10_800, 9000])
     assert [trace["overhead"] for trace in found["traces"]] == pytest.approx([21.3, 1.1], abs=0.1)
     assert [row["ratio"] for row in found["kernels"] if row["label"] == "slow.json"] == [pytest.approx(1.2)]
-    shown = invoke(slow, fast, "--unprofiled", "8.9ms").stdout
+    shown = invoke(slow, fast, "--unprofiled-us", "8900").stdout
     assert all(figure in shown for figure in ("9.000", "+1.1 %", "+21.3 %", "1.200"))
 
 
@@ -48,8 +48,8 @@ def test_equal_names_are_told_by_their_folders(tmp_path: Path) -> None:
     ("names", "arguments", "says"),
     [
         (["a"], [], "nothing to compare"),
-        (["a"], ["--unprofiled", "fast"], "--unprofiled"),
-        (["a", "b"], ["--steps", "0"], "--steps"),
+        (["a"], ["--unprofiled-us", "fast"], "--unprofiled-us"),
+        (["a", "b"], ["--steps-per-trace", "0"], "--steps-per-trace"),
         (["."], [], "holds 2 traces"),
         (["empty"], [], "holds no trace"),
     ],

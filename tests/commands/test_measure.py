@@ -27,7 +27,7 @@ from flopcast.tests.commands import running
 
 run = partial(running.call, "measure")
 ROOT = Path(__file__).parents[2]
-QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+QUICK = Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nadd,bf16,,,,4,16\n"
 
 
@@ -109,7 +109,7 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
 @pytest.mark.usefixtures("torch", "quick")
 def test_a_suite_by_kernel_and_json(tmp_path: Path) -> None:
     out = tmp_path / "runs.parquet"
-    code, text, error = run("--device", "cpu", "--threads", 1, "--kernel", "softmax", "--json", "-o", out)
+    code, text, error = run("--device", "cpu", "--threads", 1, "--op", "softmax", "--json", "-o", out)
     found = json.loads(text)
     assert (code, error) == (0, "")
     assert {row["op"] for row in found["rows"]} == {"softmax"}
@@ -207,23 +207,23 @@ def test_rows_that_cannot_be_measured_are_told_and_the_others_measured(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--kernel", "gem"), "--kernel gemm"),
-        (("--kernel", ""), "--kernel NAME[,NAME] ''"),
-        (("--kernel", " , "), "--kernel NAME[,NAME] ' , '"),
+        (("--op", "gem"), "--op gemm"),
+        (("--op", ""), "--op NAME[,NAME] ''"),
+        (("--op", " , "), "--op NAME[,NAME] ' , '"),
         (("--function", "math:hypot"), "math:hypot"),
         (("--threads", "many"), "--threads"),
         (("--threads", "100000"), "machine's CPUs 100000"),
         (("--date", "yesterday"), "--date YYYY-MM-DD 'yesterday'"),
         (("--date", "20260102"), "--date YYYY-MM-DD"),
-        (("--interval", "2"), "--interval"),
+        (("--precision", "2"), "--precision"),
         (("--device", "gpu"), "--device cuda:0"),
         (("-o", "runs.txt"), ".parquet or .csv"),
         (("--resume",), "resume"),
         (("--budget", "soon"), "--budget"),
-        (("--function", "os:getcwd", "--suite", "small"), "--suite"),
-        (("--function", "os:getcwd", "--kernel", "gemm"), "or give shapes"),
+        (("--function", "os:getcwd", "--preset", "small"), "--preset"),
+        (("--function", "os:getcwd", "--op", "gemm"), "or give shapes"),
         (("--function", "os:nothing"), "has no 'nothing'"),
-        (("--kernel", "collective", "--device", "cpu"), "two GPUs or more"),
+        (("--op", "collective", "--device", "cpu"), "two GPUs or more"),
         (("missing.csv",), "missing.csv"),
     ],
 )

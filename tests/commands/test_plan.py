@@ -26,11 +26,14 @@ def test_planned_recorded_proved_and_projected(tmp_path: Path) -> None:
     (tmp_path / "passes").mkdir()
     write_trace(tmp_path / "passes" / "one.json", kernels=10, duration=150)
     checked = ["torch", full, "--check", tmp_path / "passes"]
-    assert json.loads(invoke(*checked, "--steps", "2", "--json").output)["coverage"]["missing"][0]["covered"] == 10
-    words = invoke(*checked, "--steps", "1", "--out", tmp_path / "m.parquet", "--script", tmp_path / "p.py")
+    assert (
+        json.loads(invoke(*checked, "--steps-per-pass", "2", "--json").output)["coverage"]["missing"][0]["covered"]
+        == 10
+    )
+    words = invoke(*checked, "--steps-per-pass", "1", "--out", tmp_path / "m.parquet", "--script", tmp_path / "p.py")
     assert "coverage complete" in words.output
     compile((tmp_path / "p.py").read_text(), "p", "exec")
-    arguments = ["project", full, "--to", "MI300X", "--durations", tmp_path / "m.parquet", "--json"]
+    arguments = ["project", full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json"]
     [projected] = json.loads(running.call(*arguments).stdout)
     assert projected["measured_us"] == pytest.approx(1500)
 
@@ -47,7 +50,7 @@ def test_names_are_enough(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["perf", "names.txt"], "PROFILER"),
-        (["rocprofv3", "names.txt", "--steps", "0"], "--steps"),
+        (["rocprofv3", "names.txt", "--steps-per-pass", "0"], "--steps-per-pass"),
         (["rocprofv3", "names.txt", "--counters", " "], "--counters"),
         (["rocprofv3", "names.txt", "--out", "m.parquet"], "--out"),
         (["rocprofv3", "names.txt", "--script", "p.py"], "--script"),

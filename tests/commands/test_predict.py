@@ -62,7 +62,7 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
         refused("dimension-not-a-number", "m = x"),
         refused("line-unlike-header", "LabChip,gemm,bf16,1,2,3,4,5"),
         "",
-        refused("no-device", "set device=NAME"),
+        refused("no-device", "give default device=NAME"),
         "",
     ]
     assert frame.loc[0, "predicted_us"] == frame.loc[2, "predicted_us"]
@@ -172,7 +172,7 @@ def test_columns_are_found_by_name_and_missing_ones_are_named(run: Path, tmp_pat
 def test_units_values_and_conditions_are_passed_on(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "gemm,16,1024,1024,0.009", "gemm,512,1024,2048,0.009", header="op,m,n,k,time")
     found = predict(
-        run, [data], units={"time": "ms"}, defaults={"device": "LabChip", "dtype_a": "bf16"}, where={"m": ["512"]}
+        run, [data], unit={"time": "ms"}, default={"device": "LabChip", "dtype_a": "bf16"}, where={"m": ["512"]}
     )
     assert found.frame[["m", "duration_us"]].to_numpy().tolist() == [[512, 9.0]]
     assert found.frame["dtype_a"].tolist() == ["bf16"]
@@ -180,11 +180,11 @@ def test_units_values_and_conditions_are_passed_on(run: Path, tmp_path: Path) ->
 
 def test_intervals_follow_the_level(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    narrow, wide = (predict(run, [data], level=level).frame for level in (0.5, 0.95))
+    narrow, wide = (predict(run, [data], interval=level).frame for level in (0.5, 0.95))
     assert wide["lower_us"][0] < narrow["lower_us"][0] < narrow["upper_us"][0] < wide["upper_us"][0]
     for level in (0.0, 1.0, 90, float("nan")):
-        with pytest.raises(DataError, match=r"level.*0.005.*0.995.*0.9.*90"):
-            predict(run, [data], level=level)
+        with pytest.raises(DataError, match=r"interval.*0.005.*0.995.*0.9.*90"):
+            predict(run, [data], interval=level)
 
 
 def test_slower_kernels_of_a_problem_are_flagged(run: Path, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
     found = predict(run, [data])
     assert [reason.count("a16w16") for reason in found.frame["reason"]] == [1]
     assert any("state family=a16w16" in note for note in found.report["notes"])
-    stated = predict(run, [data], defaults={"family": "a16w16"})
+    stated = predict(run, [data], default={"family": "a16w16"})
     assert not stated.frame["extrapolated"].any()
     assert not any("family" in note for note in stated.report["notes"])
 

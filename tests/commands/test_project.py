@@ -37,11 +37,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def known(plain: Path) -> ProjectedTrace:
-    return project(plain, to="MI355X", sweep=["memory_bw_gbs=4000,16000"])
+    return project(plain, target="MI355X", sweep=["memory_bw_gbs=4000,16000"])
 
 
 def test_the_outcome_stands_first(plain: Path) -> None:
-    result = invoke(plain, "--to", "MI355X")
+    result = invoke(plain, "--target", "MI355X")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("t.json on MI355X")
     assert "9 ms on MI300X → " in result.output.splitlines()[2]
@@ -55,7 +55,7 @@ def test_the_outcome_stands_first(plain: Path) -> None:
 
 def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    asked = ("--to", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000", "--out", out)
+    asked = ("--target", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000", "--out", out)
     result = invoke(write_trace(tmp_path / "t.json"), *asked)
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
@@ -91,7 +91,7 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
 
 def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = invoke(plain, "--to", "MI355X", "--phases", "--out", out, "--json")
+    result = invoke(plain, "--target", "MI355X", "--phases", "--out", out, "--json")
     (found,) = json.loads(result.output)
     (phase,) = found["phases"]["found"]
     assert (phase["repeats"], phase["projected_repeats"]) == (30, 4)
@@ -107,7 +107,7 @@ def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: Projected
     slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
     assert [event["dur"] < 300 for event in slices] == [True] * 4
     assert "phases" in (out / "project.html").read_text()
-    refused = invoke(plain, "--to", "MI355X", "--phases", "--chakra", tmp_path / "et")
+    refused = invoke(plain, "--target", "MI355X", "--phases", "--chakra", tmp_path / "et")
     assert refused.exit_code == 2
     assert "--phases" in refused.output
 
@@ -178,7 +178,7 @@ def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     source = write_trace(tmp_path / "t.json", duration=280)
     result = invoke(
-        source, "--to", "MI355X", "--model", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
+        source, "--target", "MI355X", "--run", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
     )
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
@@ -203,23 +203,23 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--to", "MI355XX"), "GPU 'MI355XX' MI355X"),
-        (("--to", "MI355X", "--compute-law", "magic"), "--compute-law 'magic'"),
-        (("--to", "MI355X", "--comm-law", "magic"), "--comm-law 'magic'"),
-        (("--to", "MI355X", "--gaps", "gone"), "--gaps 'gone'"),
-        (("--to", "MI355X", "--sweep", "memory=1,2"), "--sweep GPU memory"),
-        (("--to", "MI355X", "--uncertainty", "gem=0.1"), "--uncertainty 'gem'"),
-        ((), "--to must name a GPU"),
-        (("--to", "MI355X", "--ranks", "many"), "--ranks must be a number"),
-        (("--to", "MI355X", "--ranks", "64", "--network", "1:2"), "--network must be a TOML file"),
-        (("--to", "MI355X", "--ranks", "64", "--comm-law", "kept"), "--comm-law must be alpha-beta"),
-        (("--to", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
-        (("--to", "MI355X", "--cpu-speed", "0"), "--cpu-speed must be above 0"),
-        (("--to", "MI355X", "--network", "0:400"), "--network GB/s"),
-        (("--to", "MI355X", "--ranks-per-node", "0"), "--ranks-per-node 0"),
-        (("--to", "MI355X", "--samples", "100"), "--samples 16 100"),
-        (("--to", "MI355X", "--model", "nowhere"), "nowhere"),
-        (("--to", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "--sweep names cus twice"),
+        (("--target", "MI355XX"), "GPU 'MI355XX' MI355X"),
+        (("--target", "MI355X", "--compute-law", "magic"), "--compute-law 'magic'"),
+        (("--target", "MI355X", "--comm-law", "magic"), "--comm-law 'magic'"),
+        (("--target", "MI355X", "--gaps", "gone"), "--gaps 'gone'"),
+        (("--target", "MI355X", "--sweep", "memory=1,2"), "--sweep GPU memory"),
+        (("--target", "MI355X", "--uncertainty", "gem=0.1"), "--uncertainty 'gem'"),
+        ((), "--target must name a GPU"),
+        (("--target", "MI355X", "--ranks", "many"), "--ranks must be a number"),
+        (("--target", "MI355X", "--ranks", "64", "--network", "1:2"), "--network must be a TOML file"),
+        (("--target", "MI355X", "--ranks", "64", "--comm-law", "kept"), "--comm-law must be alpha-beta"),
+        (("--target", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
+        (("--target", "MI355X", "--cpu-speed", "0"), "--cpu-speed must be above 0"),
+        (("--target", "MI355X", "--network", "0:400"), "--network GB/s"),
+        (("--target", "MI355X", "--ranks-per-node", "0"), "--ranks-per-node 0"),
+        (("--target", "MI355X", "--samples", "100"), "--samples 16 100"),
+        (("--target", "MI355X", "--run", "nowhere"), "nowhere"),
+        (("--target", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "--sweep names cus twice"),
     ],
 )
 def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -229,9 +229,9 @@ def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says:
     assert len(result.output.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--level", "90"), ("--samples", "100")])
+@pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--samples", "100")])
 def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: str, value: str) -> None:
-    result = invoke(tmp_path / "missing.json", "--to", "MI355X", option, value)
+    result = invoke(tmp_path / "missing.json", "--target", "MI355X", option, value)
     assert result.exit_code == 2
     assert value in result.output
     assert "missing.json" not in result.output
@@ -239,17 +239,17 @@ def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: st
 
 def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
-    result = invoke(tmp_path / "t.csv", "--to", "MI355X")
+    result = invoke(tmp_path / "t.csv", "--target", "MI355X")
     assert result.exit_code == 2
     assert "t.csv" in result.stderr
     write_trace(tmp_path / "empty.json", kernels=0)
-    assert "empty.json" in invoke(tmp_path / "empty.json", "--to", "MI355X").stderr
+    assert "empty.json" in invoke(tmp_path / "empty.json", "--target", "MI355X").stderr
 
 
 def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         write_trace(tmp_path / name)
-    result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--to", "MI355X", "--out", tmp_path / "out")
+    result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--target", "MI355X", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "--out" in result.stderr
     assert not (tmp_path / "out").exists()
@@ -258,16 +258,16 @@ def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
 def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text("not a GPU", encoding="utf-8")
-    refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--to", "MI355X")
-    assert all(words in refused.stderr for words in ("--from", "t.json", "'mine.toml'"))
+    refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--target", "MI355X")
+    assert all(words in refused.stderr for words in ("--host", "t.json", "'mine.toml'"))
 
 
 def test_a_device_nobody_knows_must_be_stated(tmp_path: Path) -> None:
     source = write_trace(tmp_path / "t.json", device="Unheard-of")
-    refused = invoke(source, "--to", "MI355X")
+    refused = invoke(source, "--target", "MI355X")
     assert refused.exit_code == 2
-    assert all(words in refused.stderr for words in ("--from", "t.json", "'Unheard-of'"))
-    result = invoke(source, "--to", "MI355X", "--from", "MI300X")
+    assert all(words in refused.stderr for words in ("--host", "t.json", "'Unheard-of'"))
+    result = invoke(source, "--target", "MI355X", "--host", "MI300X")
     assert result.exit_code == 0
     assert "it is read as MI300X" in " ".join(result.output.split())
 
@@ -316,14 +316,14 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
 
 def test_a_projection_goes_out_as_chakra_with_the_ranks_of_the_target(tmp_path: Path) -> None:
     trace, out = with_collective(tmp_path / "t.json"), tmp_path / "sim"
-    result = invoke(trace, "--to", "MI355X", "--ranks", "64", "--chakra", out, "--json")
+    result = invoke(trace, "--target", "MI355X", "--ranks", "64", "--chakra", out, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
     nodes = read_execution_trace(out / "chakra.0.et").nodes
     assert nodes["duration_us"].sum() == round(found["projected_us"])
     (row,) = nodes[nodes["collective"] != ""].to_dict("records")
     assert (row["collective"], row["collective_bytes"], row["group_size"]) == ("allreduce", 16 << 20, 64)
-    refused = invoke(trace, "--to", "MI355X", "--chakra", tmp_path)
+    refused = invoke(trace, "--target", "MI355X", "--chakra", tmp_path)
     assert refused.exit_code == 2
     assert "holds other files" in refused.output
 
@@ -341,7 +341,7 @@ def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path
     (meeting,) = (event for event in content["traceEvents"] if event["name"].startswith("nccl"))
     meeting["dur"] = 3000.0
     trace.write_text(json.dumps(content))
-    whole, kept = (project(trace, "MI300X", ranks=64, keep_waiting=keep) for keep in (False, True))
+    whole, kept = (project(trace, "MI300X", ranks=64, comm_wait=keep) for keep in (False, True))
     codes = [note.code for note in kept.result.notes]
     assert "collectives-above-model" in codes
     model = [float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)]
@@ -379,7 +379,7 @@ def ranks_of_a_job(folder: Path) -> list[Path]:
 def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     paths = ranks_of_a_job(tmp_path)
     out = tmp_path / "out"
-    result = invoke(*paths, "--to", "MI355X", "--together", "--out", out, "--json")
+    result = invoke(*paths, "--target", "MI355X", "--together", "--out", out, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads((out / "project.json").read_text())
     assert json.loads(result.output) == found
@@ -411,7 +411,7 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     ],
 )
 def test_what_ranks_together_cannot_have(options: tuple[str, ...], error: str, tmp_path: Path) -> None:
-    result = invoke(*ranks_of_a_job(tmp_path), "--to", "MI355X", "--together", *options)
+    result = invoke(*ranks_of_a_job(tmp_path), "--target", "MI355X", "--together", *options)
     assert result.exit_code == 2
     assert error in result.output
 
@@ -444,16 +444,16 @@ def test_durations_of_passes_go_before_those_of_the_trace(tmp_path: Path) -> Non
     full = write_trace(tmp_path / "t.json", kernels=10)
     (tmp_path / "passes").mkdir()
     write_trace(tmp_path / "passes" / "one.json", kernels=10, duration=150)
-    found = json.loads(invoke(full, "--to", "MI300X", "--durations", tmp_path / "passes", "--json").output)[0]
+    found = json.loads(invoke(full, "--target", "MI300X", "--durations", tmp_path / "passes", "--json").output)[0]
     assert found["measured_us"] == pytest.approx(1500)
     [row] = found["durations"]
     assert (row["launches"], row["measured"], row["retimed_us"]) == (10, 10, pytest.approx(1500))
     table = pd.DataFrame({"name": row["name"], "occurrence": [1, 2], "duration_us": 150.0})
     table.to_parquet(tmp_path / "m.parquet")
-    part = json.loads(invoke(full, "--to", "MI300X", "--durations", tmp_path / "m.parquet", "--json").output)[0]
+    part = json.loads(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json").output)[0]
     assert part["measured_us"] == pytest.approx(2700)
     table.to_csv(tmp_path / "m.csv")
-    words = " ".join(invoke(full, "--to", "MI300X", "--durations", tmp_path / "m.csv").output.split())
+    words = " ".join(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.csv").output.split())
     assert "kernels that no pass measured" in words
 
 
@@ -463,6 +463,6 @@ def test_durations_that_cannot_be_used_are_one_line(tmp_path: Path, name: str) -
     (tmp_path / "m.parquet").write_text("nothing")
     (tmp_path / "m.csv").write_text("")
     (tmp_path / "empty").mkdir()
-    result = invoke(full, "--to", "MI355X", "--durations", tmp_path / name)
+    result = invoke(full, "--target", "MI355X", "--durations", tmp_path / name)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1

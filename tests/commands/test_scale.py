@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from flopcast.api.scaling import FILES, scale, scale_devices
-from flopcast.commands import scale as module
 from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
 from flopcast.readers import Measurements
@@ -49,16 +48,15 @@ def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.no_cover
-def test_a_table_is_predicted_without_naming_the_command(measured: Path, golden: Callable[[str, str], None]) -> None:
-    asked = (measured, "--fit", "8,16", "--target", "128", "--law", "proportional")
+def test_a_table_is_predicted(measured: Path, golden: Callable[[str, str], None]) -> None:
+    asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional")
     code, text, error = run(*asked)
     assert (code, error) == (0, "")
     golden("scale.txt", text)
-    assert run("predict", *asked)[1] == text
 
 
 def test_json_holds_every_law_for_every_benchmark(measured: Path) -> None:
-    code, text, _ = run(measured, "--fit", "8,16", "--target", "64,128", "--json", "--level", "0.8")
+    code, text, _ = run("predict", measured, "--fit", "8,16", "--sizes", "64,128", "--json", "--interval", "0.8")
     found = json.loads(text)
     assert (code, found["level"], found["fit"], found["targets"]) == (0, 0.8, [8, 16], [64, 128])
     assert [one["benchmark"] for one in found["benchmarks"]] == list("abcde")
@@ -74,14 +72,14 @@ def test_without_a_target_every_measured_size_beyond_is_predicted(measured: Path
 
 
 def test_laws_and_benchmarks_can_be_chosen(measured: Path) -> None:
-    names = scale(measured, [8, 16], [128], laws=["proportional"], where={"benchmark": ["a"]})
+    names = scale(measured, [8, 16], [128], law=["proportional"], where={"benchmark": ["a"]})
     assert names.names == ["proportional"]
     assert [one.curve.benchmark for one in names.benchmarks] == ["a"]
 
 
 def test_values_can_be_stated_one_by_one() -> None:
     code, text, _ = run(
-        "--fit", "8,16", "--performance", "100,200", "--target", "64", "--law", "proportional", "--json"
+        "predict", "--fit", "8,16", "--performance", "100,200", "--sizes", "64", "--law", "proportional", "--json"
     )
     (prediction,) = json.loads(text)["benchmarks"][0]["predictions"]
     assert (code, prediction["predicted"], prediction["measured"]) == (0, pytest.approx(800), None)
@@ -90,7 +88,7 @@ def test_values_can_be_stated_one_by_one() -> None:
 @pytest.mark.no_cover
 def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs" / "scaling"
-    asked = (measured, "--fit", "8,16", "--target", "128", "--law", "proportional")
+    asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional")
     code, text, _ = run(*asked, "--out", out)
     assert code == 0
     assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
@@ -101,7 +99,7 @@ def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
-    code, _, error = run("no-such-file.csv", "--fit", "8,16", "--out", measured.parent)
+    code, _, error = run("predict", "no-such-file.csv", "--fit", "8,16", "--out", measured.parent)
     assert code == 2
     assert "sizes.csv" in error
 
@@ -109,7 +107,7 @@ def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) ->
 @pytest.mark.no_cover
 def test_measured_devices_need_no_command_either(two_devices: Path, tmp_path: Path) -> None:
     devices = "MI300X,MI308X"
-    code, text, _ = run(two_devices, "--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
+    code, text, _ = run("devices", two_devices, "--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
     assert code == 0
     for words in ("MI308X (80), MI300X (304)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
         assert words in text
@@ -119,7 +117,7 @@ def test_measured_devices_need_no_command_either(two_devices: Path, tmp_path: Pa
 
 
 def test_results_have_plain_tables_and_figures(measured: Path) -> None:
-    found = scale(pd.read_csv(measured), [8, 16], [128], laws=["linear", "power law"])
+    found = scale(pd.read_csv(measured), [8, 16], [128], law=["linear", "power law"])
     assert found.table.columns.tolist()[:4] == ["benchmark", "scenario", "law", "size"]
     assert found.table["error_percent"].notna().sum() == 8
     assert set(found.errors["law"]) == {"linear", "power law"}
@@ -170,48 +168,32 @@ def test_the_published_results_are_reproduced_and_every_figure_is_drawn(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "command"),
-    [
-        ([], "facts"),
-        (["--json"], "facts"),
-        (["runs.csv", "--fit", "8,16"], "predict"),
-        (["--fit", "8,16", "--json"], "predict"),
-        (["runs", "--devices=a,b"], "devices"),
-        (["--json", "--devices", "a,b"], "devices"),
-        (["-o", "out", "--json"], "predict"),
-    ],
-)
-def test_the_first_word_may_be_left_out(arguments: list[str], command: str) -> None:
-    assert module._meant(arguments) == command
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["FILE"], "--fit"),
-        (["FILE", "--fit", "8"], "--fit 8"),
-        (["FILE", "--fit", "16,8"], "--fit 16, 8"),
-        (["FILE", "--fit", "8;16"], "--fit '8;16'"),
-        (["FILE", "--fit", "8,16", "--target", "inf"], "--target 'inf'"),
-        (["FILE", "--fit", "8,16", "--law", "quadratic"], "--law 'quadratic'"),
-        (["FILE", "--fit", "8,16", "--where", "benchmark=z"], "benchmark=z"),
-        (["FILE", "--fit", "8,16", "--where", "colour=red"], "'colour'"),
-        (["FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario strong, weak, chiplets"),
+        (["predict", "FILE"], "--fit"),
+        (["predict", "FILE", "--fit", "8"], "--fit 8"),
+        (["predict", "FILE", "--fit", "16,8"], "--fit 16, 8"),
+        (["predict", "FILE", "--fit", "8;16"], "--fit '8;16'"),
+        (["predict", "FILE", "--fit", "8,16", "--sizes", "inf"], "--sizes 'inf'"),
+        (["predict", "FILE", "--fit", "8,16", "--law", "quadratic"], "--law 'quadratic'"),
+        (["predict", "FILE", "--fit", "8,16", "--where", "benchmark=z"], "benchmark=z"),
+        (["predict", "FILE", "--fit", "8,16", "--where", "colour=red"], "'colour'"),
+        (["predict", "FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario strong, weak, chiplets"),
         (
-            ["FILE", "--fit", "8,16", "--mpki", "1,2"],
+            ["predict", "FILE", "--fit", "8,16", "--mpki", "1,2"],
             "--mpki",
         ),
-        (["FILE", "--fit", "8,16", "--level", "90"], "--interval 90"),
-        (["nothing.csv", "--fit", "8,16"], "nothing.csv"),
-        (["--fit", "8,16"], "--performance"),
-        (["--fit", "8,16", "--performance", "1,-2", "--target", "64"], "performance -2"),
-        (["--fit", "8,16", "--performance", "1", "--target", "64"], "2 sizes, 1"),
-        (["--fit", "8,16", "--performance", "1,2", "--target", "64", "--mpki", "1"], "--mpki"),
-        (["--fit", "8,16", "--performance", "1,2"], "--target 16"),
-        (["--devices", "MI300X", "FILE"], "--devices"),
+        (["predict", "FILE", "--fit", "8,16", "--interval", "90"], "--interval 90"),
+        (["predict", "nothing.csv", "--fit", "8,16"], "nothing.csv"),
+        (["predict", "--fit", "8,16"], "--performance"),
+        (["predict", "--fit", "8,16", "--performance", "1,-2", "--sizes", "64"], "performance -2"),
+        (["predict", "--fit", "8,16", "--performance", "1", "--sizes", "64"], "2 sizes, 1"),
+        (["predict", "--fit", "8,16", "--performance", "1,2", "--sizes", "64", "--mpki", "1"], "--mpki"),
+        (["predict", "--fit", "8,16", "--performance", "1,2"], "--sizes 16"),
+        (["devices", "--devices", "MI300X", "FILE"], "--devices"),
         (["devices", "FILE"], "--devices"),
         (["devices", "FILE", "--devices", "MI300X,"], "--devices 'MI300X,'"),
-        (["FILE", "--fit", "8,16", "--law", ""], "--law ''"),
+        (["predict", "FILE", "--fit", "8,16", "--law", ""], "--law ''"),
         (["configs", "MI300Y"], "'MI300Y'"),
         (["configs", "MI300X", "--sizes", "8,8"], "sizes 8, 8"),
         (["configs", "MI300X", "--sizes", "8.5"], "--sizes '8.5'"),

@@ -20,7 +20,7 @@ run = partial(running.call, "schema")
 
 
 def test_a_template_of_every_operator_is_read_back_as_it_was_meant(tmp_path: Path) -> None:
-    done = run("--template", tmp_path / "all.csv")
+    done = run("--out", tmp_path / "all.csv")
     assert (done.exit_code, (tmp_path / "all.csv").exists()) == (0, True)
     found = fc.read(tmp_path / "all.csv")
     assert found.frame["op"].tolist() == list(OPS)

@@ -102,11 +102,11 @@ def test_without_any_network_one_line_says_how_else(
     (index / NAME).rename(wheel)
     done = call("fetch", "aiter")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    for words in ("error: --from ", UNREACHABLE.url, "pip download --no-deps made-up==1.0", "aiter/configs"):
+    for words in ("error: --wheel ", UNREACHABLE.url, "pip download --no-deps made-up==1.0", "aiter/configs"):
         assert words in done.stderr
     assert not any((tmp_path / "cache").iterdir())
 
-    done = call("fetch", "aiter", "--from", wheel)
+    done = call("fetch", "aiter", "--wheel", wheel)
     assert done.exit_code == 0
     assert UNREACHABLE.url not in done.stderr
     assert held(Path(done.stdout.strip())) == {"a8w8_blockscale_tuned_gemm.csv": TABLE}
@@ -199,7 +199,7 @@ def test_tables_of_aiconfigurator_are_counted(index: Path, tmp_path: Path, monke
     assert known is not None
     wheel = replace(known, file=NAME, sha256=made.sha256)
     monkeypatch.setitem(fetching.SOURCES, "aiconfigurator", Source(wheel=wheel))
-    told = json.loads(call("fetch", "aiconfigurator", "--from", index / NAME, "--json").stdout)
+    told = json.loads(call("fetch", "aiconfigurator", "--wheel", index / NAME, "--json").stdout)
     assert {key: told[key] for key in ("tables", "rows", "runs", "models")} == {
         "tables": 2,
         "rows": 7,

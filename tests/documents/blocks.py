@@ -20,7 +20,17 @@ COMMAND: Final = re.compile(r"(?:\$ )?(flopcast|python (?:train|predict|validate
 OTHERS: Final = ("#", "make ", "pip ", ". ", "dask ", "sh ", "python ")
 """How lines of other programs begin, and comments."""
 _WITHIN: Final = re.compile(r"`((?:flopcast|python (?:train|predict|validate)\.py) [^`]+)`")
-_NAMES: Final = frozenset(COMMANDS) | {"run", "hpl", "hpcg", "record", "profile", "facts", "configs", "devices"}
+_NAMES: Final = frozenset(COMMANDS) | {
+    "run",
+    "cases",
+    "hpl",
+    "hpcg",
+    "record",
+    "profile",
+    "facts",
+    "configs",
+    "devices",
+}
 
 
 @dataclass

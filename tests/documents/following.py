@@ -33,7 +33,7 @@ NOT_RUN: Final = {
 """What is not run, and why."""
 
 INSTEAD: Final = {
-    "--suite small": "--kernel softmax --threads 1",
+    "--preset small": "--op softmax --threads 1",
     "--device cuda:0": "--device cpu",
     "--logger amd-smi": "--logger simulated --runs 5",
 }

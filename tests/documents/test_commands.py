@@ -24,7 +24,7 @@ PAGES = [
 MADE = ("gallery", "generated")
 """Folders of docs/ that `make docs` writes."""
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
-HASTY = timing.Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+HASTY = timing.Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
 FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
 

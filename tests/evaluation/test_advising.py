@@ -58,16 +58,16 @@ def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> 
     target = host.assign(device="MI355X", duration_us=0.7 * host["duration_us"] * np.exp(rng.normal(0, 0.02, 40)))
     old = shapes["n"] <= 512 * 4
     run = fc.train(pd.concat([host[old], target[old]]), host="MI300X", target="MI355X", models=["Additive"], jobs=1)
-    found = fc.advise(run, pd.concat([host, target[old]]), budget=4)
+    found = fc.advise(run, pd.concat([host, target[old]]), rows=4)
     assert (found.report["candidates"], found.report["measured_already"]) == (20, 20)
     assert len(found.batch) == 4
     assert found.report["groups"] >= 3
     assert not found.batch["known"].any()
     expected = found.report["expected"]
     assert expected["after"] <= expected["now"]
-    assert fc.advise(run, host.assign(cost_s=30.0), minutes=2).report["rows"] == 4
+    assert fc.advise(run, host.assign(cost_s=30.0), budget=2).report["rows"] == 4
     assert found.document().data["batch"][0]["device"] == "MI300X"
     with pytest.raises(fc.ParameterError):
         fc.advise(run, host)
     with pytest.raises(fc.ParameterError):
-        fc.advise(run, host, budget=4, weight="calls")
+        fc.advise(run, host, rows=4, weight="calls")

@@ -97,7 +97,7 @@ def test_errors_by_group_worst_first() -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90, float("nan")])
 def test_a_level_lies_between_0_and_1(level: float) -> None:
     check_level(0.9)
-    with pytest.raises(DataError, match=r"level.*0.9.*90"):
+    with pytest.raises(DataError, match=r"interval.*0.9.*90"):
         check_level(level)
 
 

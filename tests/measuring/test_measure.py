@@ -15,7 +15,7 @@ from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.timing import Rule
 
 ROW = {"op": "softmax", "dtype_a": "fp32", "rows": 2, "cols": 4}
-QUICK = Rule(interval=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
+QUICK = Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nadd,bf16,,,,4,16\n"
 
 
@@ -99,7 +99,7 @@ def test_the_threads_of_the_process_stay_what_they_were(shapes: Path, torch: Any
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        found = measure(shapes, device="cpu", threads=[1], rule=QUICK, name="box")
+        found = measure(shapes, device="cpu", threads=[1], rule=QUICK, device_name="box")
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -125,7 +125,7 @@ def test_a_function_of_the_user_with_and_without_a_list(
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = measure(shapes, kernels=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
+    found = measure(shapes, op=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
     assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [["gemm", 4, "own_kernels_here:mm"]]
     found = measure(function="own_kernels_here:once", device="cpu", rule=QUICK)
     assert found.table["variant"].tolist() == ["own_kernels_here:once"]

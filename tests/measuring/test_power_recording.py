@@ -40,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 def profiled(found: Recorded, within: str) -> list[KernelPower]:
     log, executions, clocks, _ = found.files
-    return profile_files(log, executions, clocks, components=["total"], within=within).kernels
+    return profile_files(log, executions, clocks, component=["total"], within=within).kernels
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(tmp_path: Path, monk
     listed, out = gemms(tmp_path, 8192), tmp_path / "out"
     assert record(listed, out, runs=2).clocks  # whose clock pairs must not stay
     monkeypatch.setattr(module, "_rig", lambda *asked: (OnCpuClock(1000.0, 0), {}))
-    found = record(listed, out, logger="amd-smi", interval_us=1000.0, runs=50)
+    found = record(listed, out, logger="amd-smi", window_us=1000.0, runs=50)
     assert (found.clocks, [path.name for path in found.files]) == (False, ["log.csv", "executions.csv", "record.json"])
     assert not (out / "clocks.csv").exists()
     (kernel,) = profile_files(*found.files[:2], within=MIDDLE).kernels
@@ -190,7 +190,7 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     alone = [one.kernel_us for one in found.protocols[:2]]
     assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
     log, executions, clocks, _ = found.files
-    learnt = learn(profile_files(log, executions, clocks, components=["total"], window_us=1000).kernels)
+    learnt = learn(profile_files(log, executions, clocks, component=["total"], window_us=1000).kernels)
     assert len(learnt.kernels) == 4
     ratios = learnt.interleaved.set_index("kernel")
     assert ratios["time_ratio"].to_numpy() == pytest.approx(1, abs=0.03)
@@ -203,7 +203,7 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     ("wrong", "said"),
     [
         ({"logger": "ipmi"}, "logger"),
-        ({"interval_us": 0.0}, "interval_us"),
+        ({"window_us": 0.0}, "window_us"),
         ({"runs": 0}, "runs"),
         ({"device": "cuda:0"}, "device"),
     ],

@@ -73,7 +73,7 @@ def test_a_quiet_kernel_ends_by_its_interval_but_not_before_the_least_repeats_an
     assert found.ended == INTERVAL
     assert len(found.samples_us) >= RULE.least
     assert 1e-6 * found.samples_us.sum() >= RULE.least_seconds
-    assert half_width(found.samples_us, RULE.level) <= RULE.interval
+    assert half_width(found.samples_us, RULE.level) <= RULE.precision
     assert found.warm
 
 
@@ -197,7 +197,9 @@ def test_the_median_is_as_close_to_the_truth_as_the_rule_promises() -> None:
     assert inside >= 45  # 95 % promised, a little less because looking repeatedly stops at lucky moments
 
 
-@pytest.mark.parametrize(("options", "message"), [({"interval": 0.0}, "interval must"), ({"rounds": 0}, "rounds must")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"precision": 0.0}, "precision must"), ({"rounds": 0}, "rounds must")]
+)
 def test_rules_that_cannot_be_met_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Rule(**options)  # type: ignore[arg-type]

@@ -84,8 +84,8 @@ def test_names_of_families_and_operators_are_understood() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: suite_rows("huge", gpu=False), r"suite.*'huge'"),
-        (lambda: suite_rows("small", gpu=False, families=["gem"]), r"kernels.*'gem'"),
+        (lambda: suite_rows("huge", gpu=False), r"preset.*'huge'"),
+        (lambda: suite_rows("small", gpu=False, families=["gem"]), r"op.*'gem'"),
         (lambda: suite_rows("small", gpu=True, families=["collective"]), "two GPUs or more"),
         (lambda: suite_rows("fingrav", gpu=False, families=["cross_entropy"]), "choose other kernels"),
     ],

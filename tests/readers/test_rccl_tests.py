@@ -102,7 +102,7 @@ def test_where_the_collective_is_named(tmp_path: Path, before: str, after: str, 
 
 
 def test_an_unnamed_collective_is_an_error_unless_stated(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"run\.log:17: .* set variant=all_reduce"):
+    with pytest.raises(DataError, match=r"run\.log:17: .* give default variant=all_reduce"):
         read(tmp_path, log(SMALL))
     stated = read(tmp_path, log(SMALL), variant="reduce").rows["variant"].tolist()
     assert stated == ["reduce", "reduce in-place"]

@@ -91,21 +91,21 @@ def test_more_spread_is_a_wider_interval() -> None:
 
 @pytest.mark.parametrize(
     ("parameter", "value"),
-    [("p", 7), ("p", -2), ("p", 0), ("n", 10**9), ("n", 1), ("nb", 0), ("nb", 10**7), ("devices", 0), ("noise", -1.0),
+    [("p", 7), ("p", -2), ("p", 0), ("n", 10**9), ("n", 1), ("nb", 0), ("nb", 10**7), ("gpus", 0), ("noise", -1.0),
      ("product", Spread(2.1, 0.0)), ("product", Spread(-1.0, 0.0)), ("product", Spread(float("nan"), 0.0)),
      ("panel_share", Spread(0.0, 0.0)), ("network_gbs", Spread(float("inf"), 0.0)), ("machine", Spread(1.0, -0.1)),
-     ("level", 2.0)],
+     ("interval", 2.0)],
 )  # fmt: skip
 def test_machines_that_cannot_be(parameter: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
-        hpl(GCD, **{"devices": 64, parameter: value})
+        hpl(GCD, **{"gpus": 64, parameter: value})
     assert caught.value.parameter == parameter
 
 
 @pytest.mark.parametrize(
-    ("parameter", "value"), [("stream", Spread(5.0, 0.0)), ("scaling", Spread(0.9, 2.0)), ("level", 0.0)]
+    ("parameter", "value"), [("stream", Spread(5.0, 0.0)), ("scaling", Spread(0.9, 2.0)), ("interval", 0.0)]
 )
 def test_streams_that_cannot_be(parameter: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
-        hpcg(GCD, **{"devices": 64, parameter: value})
+        hpcg(GCD, **{"gpus": 64, parameter: value})
     assert caught.value.parameter == parameter

@@ -90,7 +90,7 @@ def golden_runs(
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
         raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05")
     if rank < 1:
-        raise ParameterError("rank", f"must be 1 (the fullest bin) or more, got {rank}")
+        raise ParameterError("bin_rank", f"must be 1 (the fullest bin) or more, got {rank}")
     ratio, fuller = bin_ratio(margin, within), np.zeros(len(times), dtype=np.bool_)
     for _ in range(rank):
         if fuller.all():

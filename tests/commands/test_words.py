@@ -1,0 +1,107 @@
+"""One vocabulary: an option is a keyword of the library, has one meaning wherever it stands, and says its default."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import flopcast as fc
+from flopcast.api import cleaning, comparing, forecasting, predicting, profilers, projecting, scaling
+from flopcast.commands.app import COMMANDS, load
+from flopcast.datasets import fetching
+from flopcast.hardware.scaled import scale_models
+from flopcast.measuring.measure import measure
+from flopcast.measuring.power_recording import record
+from flopcast.measuring.timing import Rule
+from flopcast.power.profile import profile_files
+from flopcast.power.runs import plan as plan_recording
+from flopcast.workloads import supercomputers
+from flopcast.workloads.setting import FIELDS
+
+CALLED: dict[str, Callable[..., Any]] = {
+    "clean": cleaning.clean,
+    "explain": predicting.explain,
+    "compare": comparing.compare,
+    "project": projecting.project_traces,
+    "calibrate": forecasting.calibrate,
+    "plan": profilers.plan,
+    "measure": measure,
+    "fetch": fetching.fetch,
+    "forecast run": forecasting.forecast,
+    "forecast train": forecasting.forecast,
+    "forecast cases": forecasting.forecast,
+    "forecast hpl": supercomputers.hpl,
+    "forecast hpcg": supercomputers.hpcg,
+    "scale predict": scaling.scale,
+    "scale devices": scaling.scale_devices,
+    "scale configs": scale_models,
+    "power plan": plan_recording,
+    "power record": record,
+    "power profile": profile_files,
+}
+"""What a command calls, where the front door has no function of its name."""
+SHOWN = {"as_json", "quiet", "out", "plot", "top", "chakra", "corrected", "removed", "script", "sources", "together"}
+"""Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`."""
+FREE = {"dims", "time_unit", "measured_on"} | set(FIELDS)
+"""Fields of a forecast, which takes them by name."""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    for name in COMMANDS:
+        command = load(name)
+        inner = getattr(command, "commands", None)
+        yield from ((f"{name} {one}", leaf) for one, leaf in inner.items()) if inner else [(name, command)]
+
+
+def options() -> Iterator[tuple[str, Any]]:
+    for name, command in commands():
+        yield from ((name, one) for one in command.params if one.param_type_name == "option" and one.name != "help")
+
+
+def test_a_word_has_one_meaning() -> None:
+    meanings: dict[str, set[str]] = {}
+    for _, option in options():
+        if option.name != "out":
+            meanings.setdefault(max(option.opts, key=len), set()).add(option.help)
+    assert {word: said for word, said in meanings.items() if len(said) > 1 or not all(said)} == {}
+
+
+def test_an_option_is_spelt_as_its_keyword() -> None:
+    for name, option in options():
+        if option.name != "as_json":
+            assert max(option.opts, key=len) == f"--{option.name.replace('_', '-')}", name
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, _ in commands() if name not in ("show", "gpus", "schema", "scale facts")]
+)
+def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
+    called = CALLED.get(name) or getattr(fc, name)
+    known = set(inspect.signature(called).parameters)
+    known |= FREE if called is forecasting.forecast else set()
+    known |= set(inspect.signature(Rule).parameters) if called is measure else set()
+    command = dict(commands())[name]
+    assert {one.name for one in command.params} - SHOWN - {"help"} <= known
+
+
+def test_defaults_are_those_of_the_library_and_shown() -> None:
+    for name, option in options():
+        assert "Default" not in option.help, (name, option.name)
+        called = CALLED.get(name) or getattr(fc, name, None)
+        stated = inspect.signature(called).parameters.get(option.name) if called else None
+        if stated is None or stated.default in (None, inspect.Parameter.empty, ()):
+            continue
+        if option.default is None:  # several values, or one that the library works out
+            shown = option.multiple or option.required or isinstance(option.show_default, str)
+            assert shown, (name, option.name)
+        else:
+            assert option.default == stated.default, (name, option.name)
+
+
+def test_ranks_replayed_together_are_asked_for_in_the_same_words() -> None:
+    assert set(inspect.signature(projecting.project_job).parameters) - {"laws"} <= set(
+        inspect.signature(projecting.project_traces).parameters
+    )
