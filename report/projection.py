@@ -645,7 +645,7 @@ def _findings(job: Job) -> list[str]:
     ]
     if latest["late_us"] > 0:
         found.append(
-            f"rank {latest['rank']} comes last to {latest['last']} of {len(job.meetings)} collectives, "
+            f"rank {int(latest['rank'])} comes last to {int(latest['last'])} of {len(job.meetings)} collectives, "
             f"{duration(latest['late_us'])} after the one before it in total"
         )
     work = split["measured_computation_us"]
