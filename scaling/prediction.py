@@ -208,7 +208,7 @@ def check_request(
     """
     if len(fit) < 2:
         raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")
-    for name, sizes in (("fit", fit), ("targets", fit if targets is None else targets)):
+    for name, sizes in (("fit", fit), ("sizes", fit if targets is None else targets)):
         if min(sizes) <= 0 or any(b <= a for a, b in pairwise(sizes)):
             raise ParameterError(name, f"must be sizes above 0 that increase, got {listed(sizes)}")
     if targets is not None and targets[0] <= fit[-1]:

@@ -65,7 +65,7 @@ def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> 
     assert not found.batch["known"].any()
     expected = found.report["expected"]
     assert expected["after"] <= expected["now"]
-    assert fc.advise(run, host.assign(cost_s=30.0), budget=2).report["rows"] == 4
+    assert fc.advise(run, host.assign(cost_s=30.0), budget=120.0).report["rows"] == 4
     assert found.document().data["batch"][0]["device"] == "MI300X"
     with pytest.raises(fc.ParameterError):
         fc.advise(run, host)

@@ -91,7 +91,11 @@ def test_every_rank_must_have_all_kernels() -> None:
 
 @pytest.mark.parametrize(
     ("change", "parameter"),
-    [({"profiler": "perf"}, "profiler"), ({"kernels_per_pass": 0}, "kernels_per_pass"), ({"steps": 0}, "steps")],
+    [
+        ({"profiler": "perf"}, "profiler"),
+        ({"kernels_per_pass": 0}, "kernels_per_pass"),
+        ({"steps": 0}, "steps_per_pass"),
+    ],
 )
 def test_what_cannot_be_planned_is_named(change: dict[str, object], parameter: str) -> None:
     with pytest.raises(ParameterError, match="must be") as caught:
