@@ -191,9 +191,8 @@ class NonNegativeBackward:
         self.order, self.rss = list[int](), [problem.rss(t)]
         self._limit, self._floor = optimal_limit(problem), problem.floor
         self._left = self.columns  # features, in their order
-        self._drop_idle(
-            np.column_stack([problem.A[:, [*(self.columns + 1), 0]], problem.b]), t[[*(self.columns + 1), 0]]
-        )
+        kept = np.append(self.columns + 1, 0)
+        self._drop_idle(np.column_stack([problem.A[:, kept], problem.b]), t[kept])
 
     def reaches(self, steps: int) -> bool:
         """Go on until that many columns are removed; return False where none is left before."""
