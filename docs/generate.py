@@ -18,7 +18,7 @@ from flopcast.operators.operators import ALIASES, DIMENSIONS
 BEYOND = (
     "cleaning.clean",
     "forecasting.calibrate",
-    "passes.plan",
+    "profilers.plan",
     "projecting.project_traces",
     "scaling.scale_devices",
 )
