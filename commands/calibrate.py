@@ -24,7 +24,7 @@ def command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit what is not a kernel to measured runs of a software release, for forecasts of others."""
+    """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts."""
     check_file(out, (".toml",), [cases])
     announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate  # here: what it imports takes seconds

@@ -57,7 +57,7 @@ GroupOption = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN[,COLUMN]",
-        help="What must not be split between folds.",
+        help="Rows of one group are never split between folds.",
         show_default="by operator",
         rich_help_panel=DATA,
     ),

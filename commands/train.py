@@ -55,7 +55,7 @@ def command(
     models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
     without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
     without_features: WithoutFeaturesOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="An answer at once: two models alone.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two fast models only.")] = False,
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),

@@ -35,7 +35,7 @@ MEANING = {name: dim.meaning for name, dim in DIMENSIONS.items()} | {
     "family": "library family of the kernel, as in `a8w8_blockscale`",
     "variant": "what tells apart problems of equal dimensions, as in `bias`; the name of a collective or workload",
     "kernel": "name of the kernel or solver",
-    "group": "what must not be split between folds; without it the operator's own (a weight shape, say)",
+    "group": "rows of one group are never split between folds; default: the operator's (a weight shape, say)",
     "energy_j": "energy of one execution, for `--metric energy_j`",
     "power_w": "mean power of one execution, for `--metric power_w`",
 }

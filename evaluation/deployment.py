@@ -1,4 +1,4 @@
-"""The model that leaves the house: fitted to all rows, with intervals, trained range, ranking and fitted baselines.
+"""The model that is saved: fitted to all rows, with intervals, trained range, ranking and fitted baselines.
 
 A data set and its competition enter `deploy`. `rank` says which features matter to a fitted model: by p-values, by the
 decrease of the RSS, by permutation importance.

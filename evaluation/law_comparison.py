@@ -177,7 +177,7 @@ def compare_laws(
     laws : DataFrame of shape (n, laws)
         The target's values by the analytic laws, which fit nothing; positive.
     groups : ndarray of shape (n,)
-        What must not be split between training and validation.
+        Rows of one group are never split between training and validation.
     folds, replicates, seed : int
         Grouped folds of the two fitted laws (one group each where groups are fewer), samples of the cluster bootstrap,
         and the seed of both.

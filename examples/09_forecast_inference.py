@@ -3,7 +3,7 @@ Forecast a model nobody has run
 ===============================
 
 What will Llama-3.1-405B do on eight MI300X, and on eight MI355X, at which batch? The answer comes from the
-configuration alone: kernel by kernel, with what is not a kernel calibrated on published runs.
+configuration alone: kernel by kernel, with launch, scheduling and communication costs fitted to published runs.
 """
 
 import flopcast as fc

@@ -34,7 +34,7 @@ class Dataset:
     y : ndarray of shape (n,)
         The metric observed on the target, > 0 (microseconds for ``duration_us``).
     groups : ndarray of str of shape (n,)
-        What must not be split between training and validation.
+        Rows of one group are never split between training and validation.
     rows : DataFrame of n rows
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
         formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).

@@ -138,7 +138,7 @@ class Op:
     dimensions : tuple of Dim
         Its dimensions, in the order users know them.
     group : tuple of str
-        Columns of the default group: what must not be split between training and validation.
+        Columns of the default group, whose rows are never split between training and validation.
     label : str
         Format of the group's name over the columns of `group`.
     needs_dtype : bool

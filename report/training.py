@@ -418,7 +418,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         Lines([] if found else [Line("No row was rejected.")], medium="page"),
         Lines(lines(said, tone="soft").lines, medium="page"),
     ]
-    return Section("What the data lost in cleaning", parts, "data", "Data")
+    return Section("Rejected rows", parts, "data", "Data")
 
 
 def _honest(chosen: Metrics) -> str:
