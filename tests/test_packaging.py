@@ -21,6 +21,7 @@ OTHER_FOLDERS = ("tests", "benchmarks", "docs", "examples", "build", "dist", "ru
 """Folders of the root that are no part of the package."""
 LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), *OTHER_FOLDERS[4:])
 DATA = {
+    "__init__.pyi",
     "py.typed",
     "datasets/README.md",
     "datasets/aiter_fp8.parquet",
@@ -109,7 +110,7 @@ def test_the_citation_names_this_version_and_licence() -> None:
 def test_every_data_file_is_named_here() -> None:
     beside = (path for folder in folders_with_init() for path in (ROOT / folder).iterdir() if folder.parts)
     data = {str(path.relative_to(ROOT)) for path in beside if path.is_file() and path.suffix not in (".py", ".pyc")}
-    assert data == DATA - {"py.typed"}
+    assert data == DATA - {"__init__.pyi", "py.typed"}
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:

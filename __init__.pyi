@@ -1,0 +1,34 @@
+"""What is public, by module: `__init__.py` imports each name from here when it is first asked for."""
+
+from . import datasets as datasets
+from .api.checking import advise as advise
+from .api.checking import check as check
+from .api.comparing import compare as compare
+from .api.devices import gpu as gpu
+from .api.devices import gpus as gpus
+from .api.forecasting import Forecasts as Forecasts
+from .api.forecasting import forecast as forecast
+from .api.ingesting import Ingested as Ingested
+from .api.ingesting import ingest as ingest
+from .api.predicting import Prediction as Prediction
+from .api.predicting import predict as predict
+from .api.profilers import counters as counters
+from .api.profilers import fidelity as fidelity
+from .api.projecting import ProjectedTrace as ProjectedTrace
+from .api.projecting import project as project
+from .api.scaling import Scaling as Scaling
+from .api.scaling import scale as scale
+from .api.tables import Measurements as Measurements
+from .api.tables import read as read
+from .api.tables import schema as schema
+from .api.training import Run as Run
+from .api.training import load as load
+from .api.training import train as train
+from .api.validating import Validation as Validation
+from .api.validating import validate as validate
+from .errors import DataError as DataError
+from .errors import FlopcastError as FlopcastError
+from .errors import ParameterError as ParameterError
+from .hardware import GPU as GPU
+
+__version__: str
