@@ -11,15 +11,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, counted, few
 from ..output import check_output, check_table, dumps, whole_folder, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
+from ..readers.aiconfigurator import NAME, Surveyed, surveyed
+from ..readers.files import find_files
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
-from ..remarks import Remark
+from ..readers.reading import sort_files
+from ..remarks import Remark, remark
 from ..report.document import Document, footer
-from ..report.formats import counted
 from ..report.html import page
-from ..report.ingest import ingest_document, overview_json, profile_json
+from ..report.ingest import ingest_document, overview_json, profile_json, survey_json
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.contents import Profile, profiles
@@ -51,6 +53,8 @@ class Ingested:
         What the table holds, by operator and number format.
     above_peak, examples : DataFrame
         Rows above a peak of their device; the first rejected rows of each reason (as of `read`).
+    tables : sequence of Surveyed
+        Of AIConfigurator's tables, which are counted and not made into rows: what each holds.
     """
 
     rows: int
@@ -61,6 +65,7 @@ class Ingested:
     profile: Sequence[Profile] = ()
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tables: Sequence[Surveyed] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -74,13 +79,14 @@ class Ingested:
             "profile": [profile_json(one) for one in self.profile],
             "above_peak": self.above_peak.to_dict("records"),
             "rejected_rows": self.examples.to_dict("records"),
+            **({"tables": survey_json(self.tables)} if self.tables else {}),
         }
 
     def document(self, held: str = "") -> Document:
         """Return it as terminals and pages show it; `held` says in words how much the table holds."""
         return ingest_document(
             self.traces, self.rejected, self.notes, self.unreadable, profile=self.profile, above_peak=self.above_peak,
-            examples=self.examples, held=held, data=self.to_dict(),
+            examples=self.examples, tables=self.tables, held=held, data=self.to_dict(),
         )  # fmt: skip
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
@@ -111,6 +117,11 @@ class Ingested:
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
+COUNTED = remark(
+    "rows-counted",
+    "rows are counted, not held against their devices: choose some with where, such as op=gemm and engine=vllm, "
+    "or write them all to a folder in parts",
+)
 FILES = ("measurements.parquet", FOUND, "ingest.html")
 """What a folder holds that measurements are written to."""
 
@@ -222,7 +233,28 @@ def ingest(
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:
             return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
+        if place is None and not (where or unit or default or strict) and (found := ingest_survey(paths)):
+            return found
         return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
+
+
+def ingest_survey(paths: Sequence[Path]) -> Ingested | None:
+    """Count the rows of AIConfigurator's tables by operator, device and engine; None where there are other data too.
+
+    Twelve million rows take seconds and one table's memory, as none is made a row of the measurement table.
+    """
+    kinds = sort_files(find_files(paths))
+    if not kinds.sources or any(one.reader.name != NAME for one in kinds.sources):
+        return None
+    found = [*surveyed([source.files[0] for source in kinds.sources])]
+    tables = [one for one in found if not isinstance(one, DataError)]
+    problems = [str(one) for one in found if isinstance(one, DataError)] + [str(error) for _, error in kinds.unreadable]
+    skipped = tuple(file.label for file in kinds.skipped)
+    notes = [COUNTED]
+    if skipped:
+        text = f"{counted(len(skipped), 'file')} of no supported format skipped: {few(skipped, 3)}"
+        notes.append(remark("files-skipped", text, files=skipped))
+    return Ingested(sum(sum(one.rows.values()) for one in tables), (), {}, notes, problems, tables=tables)
 
 
 def ingest_measurements(

@@ -13,6 +13,7 @@ Detection is by content; every command and every message knows the format from t
 from __future__ import annotations
 
 from . import (  # noqa: F401  (each registers its readers)
+    aiconfigurator,
     aiter,  # noqa: A004
     hipblaslt,
     kineto,

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ..errors import counted, few
 from ..remarks import Remark
+from ..table.conditions import Condition
 from ..traces.dispatches import Trace
 
 #: Column of the 1-based line in the file.
@@ -72,6 +73,7 @@ class Options:
     has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
     the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
     decompressed, in place of the defaults. `keep` names what is kept though it would be refused (`table.physics.KEEP`).
+    Rows that do not meet `where`, or of none of the `devices` if any are named, a reader may leave out at once.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +85,8 @@ class Options:
     ranges: bool = False
     max_bytes: int | None = None
     keep: Collection[str] = ()
+    where: tuple[Condition, ...] = ()
+    devices: Collection[str] = ()
 
     @property
     def table_bytes(self) -> int:
@@ -186,6 +190,10 @@ class Reader(ABC):
     @abstractmethod
     def sniff(self, path: Path, head: bytes) -> bool:
         """Return whether the content is of this format; `head` is its (decompressed) beginning."""
+
+    def excluded(self, path: Path, options: Options) -> str:
+        """Return the condition of `options` that no row of the file meets, "" where some may, or it does not show."""
+        return ""
 
     @abstractmethod
     def read(self, path: Path, options: Options) -> RawTable:

@@ -58,9 +58,9 @@ from .base import (
     without,
 )
 from .execution_trace import is_execution_trace, join, read_execution_trace
-from .files import campaign_of, find_files, fingerprint, head
-from .labels import TIME_UNITS, canonical_device
-from .tidy import tidy_rows
+from .files import PARQUET, campaign_of, find_files, fingerprint, head, parquet_columns
+from .labels import TIME_UNITS, canonical_device, split_unit
+from .tidy import ALIASES, tidy_rows
 
 # Sources: which files belong together; traces are joined with execution traces, and looked at.
 
@@ -310,6 +310,7 @@ class Found:
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
         self.files: list[FileRead] = []
+        self.excluded: list[str] = []
         self.columns: set[str] = set()
         self.labels: dict[int, str] = {}
         self.times: dict[int, tuple[str, str]] = {}
@@ -355,6 +356,7 @@ REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem 
 TABLE = "the table"
 """What messages call a table in memory."""
 _LISTED = 5  # files that an error names
+_COLUMNS = 30  # of a Parquet file that an error names
 _NAMED = 3  # rows or files named in a remark
 _WRONG = {
     "above-board-power": "powers over 150 % of the board power (unless impossible rows are kept)",
@@ -414,6 +416,7 @@ def read(
     """
     options = options or Options(dict(units or {}), dict(defaults or {}))
     check_keep(options.keep)
+    options = replace(options, where=conditions(where))
     tables, found = _tables(paths, options, lenient, jobs, part)
     return _combined([clean(rows) for rows in tables], found, where, options, part)
 
@@ -489,6 +492,9 @@ def _tables(
                 close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
                 did_you_mean = f"did you mean {' or '.join(close)}?"
                 raise ParameterError("default", f"{column}={value}: no column {column!r}; {did_you_mean}")
+    if not tables and found.excluded:
+        asked = ", ".join(map(str, (*options.where, *options.devices)))
+        raise DataError(f"no row has {asked}: {counted(len(found.excluded), 'file')} hold others", source=where)
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
@@ -512,16 +518,25 @@ def _read_each(
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files)
     named = [file for file in kinds.skipped if file.named]
-    unknown = [
-        (file, DataError(unsupported(head(file.path), known=not lenient or file is named[-1]), source=str(file.path)))
-        for file in named
-    ]
+    unknown = [(file, _unknown(file, known=not lenient or file is named[-1])) for file in named]
     for file, error in [*kinds.unreadable, *unknown]:
         if file.named and not lenient:
             raise error
         found.unreadable.append(str(error))
     found.skipped += [file.label for file in kinds.skipped if not file.named]
-    for place, (source, raw) in enumerate(look(kinds.sources, partial(_rows_of, options=options), jobs)):
+    sources = []
+    for source in kinds.sources:
+        asked = source.reader.excluded(source.files[0].path, options) if isinstance(source.reader, Reader) else ""
+        if asked:
+            found.excluded.append(source.label)
+            found.add(
+                remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked),
+                0,
+                source.label,
+            )
+        else:
+            sources.append(source)
+    for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options), jobs)):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
                 raise raw.error
@@ -533,13 +548,31 @@ def _read_each(
             found.traces.append(trace)
         found.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(table.sourced(source.label, place))
-    for place, frame in enumerate(frames, start=len(kinds.sources)):
+    for place, frame in enumerate(frames, start=len(sources)):
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
         tables.setdefault(TABLE, []).append(replace(table, rows=rows).sourced(TABLE, place))
     return tables
+
+
+def _unknown(file: DataFile, *, known: bool) -> DataError:
+    """Return the error for a file that no reader recognises; of Parquet what columns it has, and what is missing."""
+    beginning = head(file.path)
+    if not beginning.startswith(PARQUET):
+        return DataError(unsupported(beginning, known=known), source=str(file.path))
+    try:
+        names = parquet_columns(file.path)
+    except DataError as error:
+        return error
+    has = f"is Parquet with the columns {few(names, _COLUMNS)}" if names else "is Parquet without columns"
+    lacking = (
+        [] if any(split_unit(name)[1] in TIME_UNITS for name in names) else ["a duration with its unit (latency_ms)"]
+    )
+    plain = {name.lower() for name in names}
+    lacking += [name for name in ("op", "device") if plain.isdisjoint((name, *ALIASES[name]))]
+    return DataError(f"{has}: it lacks {', '.join(lacking) or 'the dimensions of its operator'}", source=str(file.path))
 
 
 def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None, list[FileRead]]:

@@ -21,7 +21,7 @@ from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import COUNTER, TEXT_DIMENSIONS, as_text, plain_numbers
+from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, as_text, plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import (
     PARQUET,
@@ -64,6 +64,8 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _FIRST = 100  # cells of a column that mostly tell words from numbers
+_FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")
+"""Ends of names of columns that hold number formats."""
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
@@ -101,7 +103,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
     if not rows["op"].isin(WHOLE).all():
-        _add_dtypes(rows, notes)
+        _add_dtypes(rows, notes, source)
     return RawTable(rows, notes, columns, times)
 
 
@@ -296,8 +298,15 @@ def _rows_and_cols(rows: pd.DataFrame) -> None:
         del rows[size]
 
 
-def _add_dtypes(rows: pd.DataFrame, notes: list[Note]) -> None:
-    """Take number formats that no column gives from the kernel's name, else assume fp32 and say so; in place."""
+def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
+    """Take number formats that no column gives from the kernel's name, else assume fp32 and say so; in place.
+
+    Raises DataError for a column that is called like one of number formats and is none of ours.
+    """
+    unread = [str(name) for name in rows if _FORMAT.search(str(name).lower()) and name not in DTYPE_COLUMNS]
+    if unread:
+        what = "holds number formats, by its name, and is none that is known: call it dtype_a (or dtype_b, dtype_out)"
+        raise DataError(f"column {unread[0]!r} {what}, or remove it", source=source)
     given = _filled(rows, "dtype_a", "")
     blank = given.eq("")
     if not blank.any():

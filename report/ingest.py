@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import few
+from ..readers.aiconfigurator import Surveyed
 from ..remarks import Remark
 from ..table.contents import Profile
 from ..table.physics import peak_name
@@ -20,6 +22,8 @@ from .document import Cell, Column, Document, Headline, Row, Section, Table, Ton
 from .formats import NONE, counted, duration, milliseconds, share, shortened
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
+NOT_READ: Final = "whole modules"
+"""What stands for the operator of tables whose rows have none of ours, or are of unknown kind."""
 _NAMED: Final = 10  # kernels without a class that are listed
 _WORDS: Final = 60  # columns for a kernel's name
 _KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
@@ -41,22 +45,25 @@ def ingest_document(
     profile: Sequence[Profile] = (),
     above_peak: pd.DataFrame | None = None,
     examples: pd.DataFrame | None = None,
+    tables: Sequence[Surveyed] = (),
     held: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> Document:
     """Return what was read: what traces and the table hold, and what was lost (as for `losses`).
 
-    Rows above a peak and the first rejected ones are those of `readers.Measurements`; `held` says in words how many
+    Rows above a peak and the first rejected ones are those of `readers.Measurements`, `tables` what was counted of
+    AIConfigurator's (`readers.aiconfigurator`); `held` says in words how many
     rows the table has, where no file says so.
     """
-    tables = (trace_table, class_table, unclassified_table, finding_table)
+    parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
     refused = [example_table(examples)] if examples is not None and len(examples) else []
     above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
     return Document(
         opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium="page")],
         sections=[
-            Section("Traces", [table(traces) for table in tables if traces]),
+            Section("Traces", [table(traces) for table in parts if traces]),
+            Section("Tables", [held_table(tables), irregular_table(tables)] if tables else []),
             Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
             Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
         ],
@@ -81,6 +88,69 @@ def _answer(
     told += [f"{counted(lost, 'row')} kept out"] if (lost := sum(rejected.values())) else []
     told += [f"{counted(len(unreadable), 'file')} not read"] if unreadable else []
     return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else "Nothing was kept out."
+
+
+def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
+    """Return what tables hold as JSON types."""
+    return [
+        {
+            "table": one.table, "op": one.op, "spikes": one.spikes, "doubles": one.doubles, "zeros": one.zeros,
+            "apart": one.apart,
+            "rows": [
+                {"device": device, "engine": engine, "release": release, "rows": rows}
+                for (device, engine, release), rows in one.rows.items()
+            ],
+        }
+        for one in tables
+    ]  # fmt: skip
+
+
+def held_table(tables: Sequence[Surveyed]) -> Table:
+    """Return a row per operator and device: how many rows each engine has, and of which versions."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    releases: dict[str, set[str]] = {}
+    for one in tables:
+        for (device, engine, release), number in one.rows.items():
+            counts.setdefault((one.op or NOT_READ, device), Counter())[engine] += number
+            releases.setdefault(engine, set()).add(release)
+    engines = sorted(releases)
+    most = Counter({op: sum(n.total() for (own, _), n in counts.items() if own == op) for op, _ in counts})
+    found = [
+        (op, device, *(f"{own[engine]:,}" if own[engine] else NONE for engine in engines), f"{own.total():,}")
+        for (op, device), own in sorted(
+            counts.items(), key=lambda item: (-most[item[0][0]], item[0][0], -item[1].total())
+        )
+    ]
+    versions = "; ".join(f"{engine} {few(sorted(releases[engine]), 4)}" for engine in engines)
+    return Table(
+        columns("operator", "device", numbers=(*engines, "rows")), rows(found), "held", f"versions: {versions}"
+    )
+
+
+def irregular_table(tables: Sequence[Surveyed]) -> Table:
+    """Return a row per kind of table: what of its rows is not as its neighbours are."""
+    kinds: dict[tuple[str, str], list[Surveyed]] = {}
+    for one in tables:
+        kinds.setdefault((one.table, one.op or NOT_READ), []).append(one)
+    found = []
+    for (table, op), own in sorted(kinds.items(), key=lambda item: -sum(sum(one.rows.values()) for one in item[1])):
+        total = sum(sum(one.rows.values()) for one in own)
+        doubled = [one for one in own if one.doubles]
+        apart = sorted(one.apart for one in doubled)[len(doubled) // 2] if doubled else None
+        found.append(
+            (
+                table, op, f"{total:,}", f"{sum(one.spikes for one in own):,}",
+                f"{sum(one.doubles for one in own):,}", NONE if apart is None else f"{apart:.2f}",
+                f"{sum(one.zeros for one in own):,}",
+            )
+        )  # fmt: skip
+    caption = (
+        "spikes: over 1.3 times slower, or faster, than both neighbours in the size that changes; doubles: rows of a "
+        "problem that the table has more than once with one kernel; apart: the greatest of their times by the least "
+        "(the middle of the tables); zeros: times of zero or below, kept out when they are read"
+    )
+    heads = columns("table", "operator", numbers=("rows", "spikes", "doubles", "apart", "zeros"))
+    return Table(heads, rows(found), "irregular", caption)
 
 
 def profile_json(one: Profile) -> dict[str, Any]:

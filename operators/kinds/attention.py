@@ -2,7 +2,7 @@
 
 Of calls, positions are those of flash-attn 2.7 and AITER of ROCm 7, too. Sizes of sequences packed into one tensor are
 numbers in device memory, which no profiler records: such calls are described only where the totals show that every
-sequence has the greatest length. A window narrower than the keys is not described either.
+sequence has the greatest length. Of calls a window narrower than the keys is not described either.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, promote, require
 from ..op import Dim, Op, OwnFeature, log_dims, log_feature
 from ..operands import Measured, Operands, Row, Run, only_format, sizes
-from ..work import element_bytes, numbers
+from ..work import element_bytes, numbers, texts
 from .gemm import BATCH
 
 
@@ -25,12 +25,19 @@ def kept_fraction(frame: pd.DataFrame) -> np.ndarray:
 
     Without a mask 1; causal, aligned at the end of the keys, ``1 - seq_q / (2 seq_kv)`` for seq_q <= seq_kv: the
     usual half for square problems, nearly everything when one new token looks back. For seq_q > seq_kv (queries
-    without keys) ``seq_kv / (2 seq_q)``.
+    without keys) ``seq_kv / (2 seq_q)``. Of a window of w keys a query that looks back on x of them keeps min(x, w):
+    the mean of that over the queries, as a part of seq_kv.
     """
     seq_q, seq_kv = numbers(frame, "seq_q", "seq_kv")
-    (causal,) = numbers(frame, "causal", minimum=0)
+    causal, window = numbers(frame, "causal", "window", minimum=0)
     kept = np.where(seq_q <= seq_kv, 1 - seq_q / (2 * seq_kv), seq_kv / (2 * seq_q))
-    return np.where(causal > 0, kept, 1.0)
+    kept = np.where(causal > 0, kept, 1.0)
+    # Queries look back on x = first ... seq_kv keys; those beyond the window keep w of them.
+    first = np.maximum(seq_kv - seq_q, 0)
+    edge = np.clip(window, first, seq_kv)
+    seen = ((edge**2 - first**2) / 2 + window * (seq_kv - edge)) / (np.maximum(seq_q, seq_kv - first) * seq_kv)
+    narrow = (window > 0) & (window < seq_kv)
+    return np.where(narrow, np.minimum(np.where(causal > 0, seen, window / seq_kv), kept), kept)
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:
@@ -97,11 +104,16 @@ def _products(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tensors(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the elements of q, k, v and the result."""
+    """Return the elements of q, k, v and the result; keys that no window reaches are not read.
+
+    With the variant ``latent`` the values are a part of the keys, read with them (DeepSeek-V2, arXiv:2405.04434, 2.1).
+    """
     batch, heads, seq_q, seq_kv, d, d_v = _sizes(frame)
-    (kv_heads,) = numbers(frame, "kv_heads")
-    queries, keys = batch * heads * seq_q, batch * kv_heads * seq_kv
-    return queries * d, keys * d, keys * d_v, queries * d_v
+    (kv_heads,), (window,) = numbers(frame, "kv_heads"), numbers(frame, "window", minimum=0)
+    read = np.where(window > 0, np.minimum(seq_kv, seq_q + window), seq_kv)
+    queries, keys = batch * heads * seq_q, batch * kv_heads * read
+    own = np.where(texts(frame, "variant") == "latent", 0.0, keys * d_v)
+    return queries * d, keys * d, own, queries * d_v
 
 
 #: Values of ``custom_mask_type``: none, causal from the top left, causal from the bottom right.
@@ -233,6 +245,7 @@ _DIMS = (
     Dim("head_dim", "size of a head", 128),
     Dim("head_dim_v", "size of a value", default="=head_dim"),
     Dim("causal", "1 with a causal mask, else 0", default=0.0, kind="flag"),
+    Dim("window", "keys that a query looks back on at most, 0 for all", default=0.0, least=0),
 )
 _SPREAD = 0.15
 OPERATORS = (

@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 from flopcast.models.artifact import describe_features, save
 from flopcast.tests.power import test_logs
 from flopcast.tests.readers import (
+    test_aiconfigurator,
     test_aiter,
     test_hipblaslt,
     test_rccl_tests,
@@ -178,6 +179,7 @@ def seeds() -> dict[str, list[Files]]:
         "tidy CSV": [_one("tidy.csv", TIDY), _one("few.csv", "m;n;k;us\n1;2;3;4,5\n")],
         "tidy Parquet": [_one("tidy.parquet", _parquet(TIDY))],
         "AITER": [_one("a8w8_blockscale_tuned_gemm.csv", gemm), _one("tuned_fmoe.csv", moe)],
+        "AIConfigurator": [_made(test_aiconfigurator.make_all)],
         "MIOpen": [_one("gfx942130.HIP.fdb.txt", CONVOLUTION * 2)],
         "hipblaslt-bench": [_one("bench.log", hipblaslt)],
         "rccl-tests": [_one("all_reduce.log", rccl)],
