@@ -28,6 +28,9 @@ from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult,
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
+FOLDS: Final = ((200_000, 3), (50_000, 5))
+"""Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
+they tell."""
 COST = 4.0
 """How many fits without a fold the model that is saved, its intervals and its ranking are worth (`deployment`)."""
 REFERENCE = "reference"
@@ -141,7 +144,7 @@ def compete(
     scheme: str = "grouped",
     criterion: str = "e_out",
 ) -> Competition:
-    """Cross-validate baselines and suite, and select.
+    """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
     Of the default suite, models that cannot win any more leave after the first folds, clear losers sooner
     (`selection.hopeless`, `fold_scheduler.LOOKS`); baselines and the literature's suite see all folds.
@@ -175,7 +178,8 @@ def compete(
         left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
         text = f"a quick answer: only {', '.join(QUICK)} ran; left out: {', '.join(left_out)}"
         notes.append(remark("quick", text, ran=QUICK, left_out=left_out))
-    options: dict[str, Any] = {"schemes": schemes, "seed": seed, "tell_groups": ("grouped",)}
+    folds = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
+    options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import lightgbm
 import numpy as np
@@ -198,8 +198,14 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
     return path
 
 
+HUBER: Final = 0.1
+"""Residual from which on Huber's loss grows linearly: of a logarithm, 10 %."""
+BY_ROWS: Final = 20_000
+"""Rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time."""
+
+
 class Boosted(RegressorMixin, BaseEstimator):
-    """Gradient-boosted trees that minimise the absolute error, by LightGBM: one thread, no dependence on the machine.
+    """Gradient-boosted trees of robust loss, by LightGBM: one thread, no dependence on the machine.
 
     Parameters
     ----------
@@ -212,6 +218,10 @@ class Boosted(RegressorMixin, BaseEstimator):
         The fewest rows in a leaf.
     max_features : float, default=0.5
         The share of features each split looks at.
+    tree_features : float, default=1.0
+        The share of features each tree looks at: that of a split is a share of these.
+    loss : {"absolute", "huber"}, default="absolute"
+        The absolute error, or Huber's loss: squares up to ``HUBER``, beyond them the absolute error.
     max_bins : int, default=63
         The most intervals that a feature's values are sorted into before splits are sought.
     random_state : int, default=0
@@ -245,18 +255,26 @@ class Boosted(RegressorMixin, BaseEstimator):
         max_leaves: int = 31,
         min_samples_leaf: int = 8,
         max_features: float = 0.5,
+        tree_features: float = 1.0,
+        loss: Literal["absolute", "huber"] = "absolute",
         max_bins: int = 63,
         random_state: int | None = 0,
     ) -> None:
         self.n_trees, self.learning_rate, self.max_leaves = n_trees, learning_rate, max_leaves
+        self.tree_features, self.loss = tree_features, loss
         self.min_samples_leaf, self.max_features, self.max_bins = min_samples_leaf, max_features, max_bins
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow trees on X of shape (n_samples, n_features) and y of shape (n_samples,)."""
         X, y, _ = check_rows(self, X, y)
+        if self.loss not in ("absolute", "huber"):
+            raise ValueError(f"parameter loss of Boosted must be 'absolute' or 'huber', got {self.loss!r}")
+        many = len(y) >= BY_ROWS
         settings = {
-            "objective": "l1",
+            "objective": "huber" if self.loss == "huber" else "l1",
+            "alpha": HUBER,
+            "feature_fraction": self.tree_features,
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaves,
             "min_data_in_leaf": self.min_samples_leaf,
@@ -264,7 +282,8 @@ class Boosted(RegressorMixin, BaseEstimator):
             "max_bin": self.max_bins,
             "seed": self.random_state or 0,
             "deterministic": True,
-            "force_col_wise": True,
+            "force_row_wise": many,  # the same trees: which is faster depends on the number of rows
+            "force_col_wise": not many,
             "num_threads": 1,
             "verbosity": -1,
         }

@@ -36,8 +36,8 @@ THRESHOLDS = np.arange(0.0, 50.5, 0.5)
 """Thresholds of the inlier ratio curves, %."""
 WEBGL_FROM = 1500
 """Number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them."""
-NAMED_UP_TO = 20_000
-"""Number of workloads up to which each point carries its group's name."""
+SHOWN = 5000
+"""Workloads that a page lists and draws; of more, so many evenly chosen ones from the smallest to the largest."""
 LEAST_APE = 0.01
 """Smaller errors are drawn here, since the axis is logarithmic, %."""
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
@@ -54,9 +54,10 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
     if rows.empty:
         return None
+    rows = thinned(rows)
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04)
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
-    where = [escape(str(group)) for group in rows["group"]] if len(rows) <= NAMED_UP_TO else []
+    where = [escape(str(group)) for group in rows["group"]]
     baseline = reference(cv)
     if baseline is not None and baseline["name"] in rows:
         law = rows[baseline["name"]].to_numpy(dtype=float)
@@ -76,6 +77,13 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     return styled(
         figure, 620, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
     )
+
+
+def thinned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return at most `SHOWN` of the rows, evenly chosen in their order, the first and the last among them."""
+    if len(rows) <= SHOWN:
+        return rows
+    return rows.iloc[np.linspace(0, len(rows) - 1, SHOWN).round().astype(int)]
 
 
 def selected(predictions: pd.DataFrame, cv: Row) -> pd.DataFrame:
@@ -176,8 +184,10 @@ def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     rows = selected(predictions, cv)
     place = rankdata(rows["predicted"].to_numpy(dtype=float)).astype(np.float32)
     kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
+    at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
+    x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
     marker, hover = {"color": SELECTED, "size": 4, "opacity": 0.6}, "observed %{x}, predicted %{y}<extra></extra>"
-    figure = go.Figure(kind(x0=1, dx=1, y=place, mode="markers", marker=marker, hovertemplate=hover, name="workloads"))
+    figure = go.Figure(kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads"))
     line = {"color": NEUTRAL, "width": 1}
     figure.add_trace(go.Scatter(x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"))
     figure.update_xaxes(title_text="place by observed value, from the smallest")

@@ -262,6 +262,8 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section
         name = str((cv.get("selected") or {}).get("name"))
         seen = f"Observed and predicted by {name}, every workload predicted by a fit that has not seen it; errors below"
         rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
+        if len(rows_of) > figures.SHOWN:
+            seen += f" ({figures.SHOWN:,} of {len(rows_of):,} workloads, evenly chosen by their place)"
         parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
         parts.append(_workloads(rows_of, cv, unit, table))
         within = "Share of workloads predicted within an error"
@@ -280,6 +282,7 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section
 
 def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
     """List every workload as the figure draws them: what was measured and predicted, and where it was read."""
+    every, found = len(found), figures.thinned(found)
     laws = [row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in found]
     _, _, unit = unit.rpartition(", ")
     numbers = [("observed", "observed"), ("predicted", "predicted"), *((law, law) for law in dict.fromkeys(laws))]
@@ -306,7 +309,9 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
             rows_of,
         ]
 
-    folded = f"All {counted(len(found), 'workload')} as a table: search, sort, download"
+    some = f"{len(found):,} of {every:,} workloads, evenly chosen by their place,"
+    which = some if len(found) < every else f"All {counted(every, 'workload')}"
+    folded = f"{which} as a table: search, sort, download"
     return Listing(heads, texts, name, folded=folded)
 
 

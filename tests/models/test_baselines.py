@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.model_selection import KFold, cross_val_predict
 
+from flopcast.models import baselines
 from flopcast.models.base import selected_features
 from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio, fit_terms, weighted_median
 
@@ -61,6 +62,21 @@ def test_ratio_and_line_are_optimal(seed: int) -> None:
     assert line.intercept_ >= 0
     assert line.ratio_ >= 0
     assert relative_l1(y, line.predict(x[:, None])) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_the_line_of_many_rows_is_that_of_the_whole_program(repeated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.lognormal(3, 2, 9000)
+    y = 3 + 2 * x * rng.lognormal(0, 0.4, 9000)
+    if repeated:  # many rows on one point, and all of them on few
+        x, y = np.repeat(x[:90], 100), np.repeat(y[:90].round(1) + 0.1, 100)
+    monkeypatch.setattr(baselines, "WHOLE", 500)
+    part = Affine().fit(x[:, None], y)
+    monkeypatch.setattr(baselines, "WHOLE", len(y))
+    whole = Affine().fit(x[:, None], y)
+    assert part.ratio_ == pytest.approx(whole.ratio_, rel=1e-9)
+    assert part.intercept_ == pytest.approx(whole.intercept_, rel=1e-9)
 
 
 def test_line_ignores_one_wild_row() -> None:

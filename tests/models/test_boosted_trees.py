@@ -4,7 +4,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from flopcast.models import Boosted
+from flopcast.models import Boosted, learners
 from flopcast.models.learners import checked
 
 rng = np.random.default_rng(0)
@@ -18,6 +18,23 @@ def test_the_text_written_anew_predicts_the_same() -> None:
     np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
     assert checked(checked(TEXT, 3), 3) == checked(TEXT, 3)
     assert len(checked(TEXT, 3)) < len(TEXT)
+
+
+def test_hubers_loss_is_the_mean_of_what_lies_close_and_counts_what_does_not_by_its_side() -> None:
+    rows = np.repeat([[0.0], [1.0]], 200, axis=0)
+    y = np.r_[np.full(100, 1.0), np.full(80, 1.04), np.full(20, 9.0), np.full(200, 5.0)]
+    found = Boosted(loss="huber", max_leaves=2, n_trees=400, learning_rate=0.5).fit(rows, y).predict([[0.0]])[0]
+    # zero of 100 (c - 1) + 80 (c - 1.04) - 20 * 0.1
+    assert found == pytest.approx((100 + 80 * 1.04 + 2) / 180, abs=1e-3)
+    with pytest.raises(ValueError, match="loss"):
+        Boosted(loss="square").fit(rows, y)  # type: ignore[arg-type]
+
+
+def test_rows_and_columns_give_the_same_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = X[:, 0] * X[:, 1]
+    by_columns = Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X)
+    monkeypatch.setattr(learners, "BY_ROWS", 10)
+    np.testing.assert_allclose(Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X), by_columns, rtol=1e-12)
 
 
 def test_a_tree_that_is_a_single_leaf_is_fine() -> None:

@@ -82,13 +82,16 @@ def test_markup_in_names_is_text(run, cv):
     assert "<" not in "".join(shown.data[0].text)
 
 
-def test_many_workloads_are_drawn_by_webgl_and_very_many_without_names(cv):
+def test_many_workloads_are_drawn_by_webgl_and_of_very_many_some_from_the_first_to_the_last(cv):
     rows = 25_000
     table = pd.DataFrame({"row": np.arange(rows), "scheme": "grouped", "model": cv["selected"]["name"]})
     table = table.assign(observed=1.0 + np.arange(rows), predicted=2.0 + np.arange(rows), ape=1.0, group="g")
     figure = figures.workloads(table, cv, "")
     assert [trace.type for trace in figure.data] == ["scatter", "scattergl", "scattergl"]
-    assert figure.data[1].text is None
+    observed = values(next(trace for trace in figure.data if trace.name == "observed"))
+    assert (len(observed), observed[0], observed[-1]) == (figures.SHOWN, 1, rows)
+    assert np.ptp(np.diff(observed)) <= 1
+    assert len(values(figures.order(table, cv).data[0])) == figures.SHOWN
 
 
 def test_rankings_are_bars_from_the_first_down_and_p_values_exponents():
