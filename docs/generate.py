@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -149,7 +150,7 @@ def api() -> Iterator[str]:
     """Yield the page of the Python API, as reStructuredText: every name of the door, then the estimators."""
     yield "The Python API\n==============\n"
     yield "``import flopcast as fc`` is all it takes. Each name is loaded when it is first asked for.\n"
-    door = {name: getattr(fc, name) for name in fc.__all__}
+    door = {name: one for name in fc.__all__ if not isinstance(one := getattr(fc, name), ModuleType)}
     errors = [name for name, one in door.items() if isinstance(one, type) and issubclass(one, Exception)]
     classes = [name for name, one in door.items() if isinstance(one, type) and name not in errors]
     yield from _listed("Calls", "flopcast", [name for name in door if name not in (*errors, *classes)])
