@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from .. import sealing
 from ..errors import DataError, ParameterError
 from ..evaluation.advising import choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
@@ -31,7 +32,7 @@ from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
 from ..report.predictions import Identity, write_file
-from ..report.run_folder import METRICS, REPORT, check_run_folder, read_run
+from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder, read_run
 from ..report.training import training_document
 from ..table.conditions import Where
 from ..table.measurements import fill_text
@@ -140,16 +141,17 @@ class Check(Shown):
         with TemporaryDirectory() as aside:
             place = Path(aside) / "run"
             self.run.save(place)
-            corrected = TrainedModel.load(place).corrected(correction)
+            checked = run_of(place)
+            corrected = checked.trained.corrected(correction)
             artifact.restate(place / artifact.MODEL, corrected.saved.manifest)
-            metrics, predictions = read_run(place)
-            metrics |= {"correction": vars(correction)}
+            metrics = checked.metrics | {"correction": vars(correction), "schema": SCHEMA}
             metrics["data"] = {
                 **metrics["data"],
                 "notes": [*(metrics["data"].get("notes") or []), str(correction.remark)],
             }
             (place / METRICS).write_text(dumps(metrics, missing=True, sort=True), encoding="utf-8")
-            (place / REPORT).write_text(page(training_document(metrics, predictions)), encoding="utf-8")
+            (place / REPORT).write_text(page(training_document(metrics, checked.predictions)), encoding="utf-8")
+            sealing.seal(place)
             with whole_folder(out) as stage:
                 shutil.copytree(place, stage, dirs_exist_ok=True)
 

@@ -116,9 +116,9 @@ class Run:
         rows = []
         for cv in self.metrics["cv"]:
             for kind in ("baselines", "models"):
-                for row in cv[kind]:
-                    within = {f"ir_{threshold}": share for threshold, share in (row["ir"] or {}).items()}
-                    known = {key: row[key] for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))}
+                for row in cv.get(kind) or []:
+                    within = {f"ir_{threshold}": share for threshold, share in (row.get("ir") or {}).items()}
+                    known = {key: row.get(key) for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))}
                     rows.append({"scheme": cv["scheme"], "kind": kind[:-1], **known, **within})
         return pd.DataFrame(rows)
 

@@ -7,14 +7,15 @@ import math
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
-from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError
+from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning
 from ..hardware import GPU, find
 from ..output import check_output, visible
 from ..remarks import joined
@@ -370,7 +371,10 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
         given = getattr(kwargs.get("context"), "params", {})
         given.update((name, kwargs[name]) for name in given.keys() & kwargs.keys())  # typer 0.26 leaves paths as texts
         try:
-            command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("default", UnsealedWarning)
+                warnings.showwarning = _noted
+                command(*args, **kwargs)
         except ParameterError as error:
             refuse(f"{_spelt(error.parameter, command)} {error.problem}")
         except NoMeasurementsError as error:
@@ -389,6 +393,22 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
     return wrapped
+
+
+def _noted(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning: what concerns the user as one line, others as Python does."""
+    if issubclass(category, UnsealedWarning):
+        text = f"note: {visible(' '.join(str(message).split()))}\n"
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)
 
 
 def _spelt(parameter: str, command: Callable[..., Any]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features.recipe import FeatureRecipe
 from ..laws.applied import own_laws, scaling_laws, size
@@ -125,7 +126,7 @@ class TrainedModel:
 
     @classmethod
     def load(cls, run: Path) -> Self:
-        """Return the model of a run folder.
+        """Return the model of a run folder, which must be as it was sealed (`sealing.check`).
 
         Raises
         ------
@@ -137,6 +138,7 @@ class TrainedModel:
             raise ArtifactError(
                 f"{run} is not a run folder (it has no {folder.name}/): give the one that `train` wrote"
             )
+        sealing.check(run)
         return cls.of(artifact.load(folder), folder / artifact.MANIFEST)
 
     @classmethod

@@ -1,23 +1,20 @@
 """The saved model: a folder with ``manifest.json`` (what it is) and a file of the estimator (what it learnt).
 
 Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that folder, the
-manifest must have the hash it states, and the estimator the one that the manifest states; its classes must be on the
-allow-list of `models.persistence`, every index in it must stay inside its array, and it must reproduce the
-predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either predicts what the trained
-model predicted or says that it cannot.
+estimator's classes must be on the allow-list of `models.persistence`, every index in it must stay inside its array,
+and it must reproduce the predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either
+predicts what the trained model predicted or says that it cannot.
 
-What that promises: a folder that was damaged or cut short is always refused. Who changes files on purpose and computes
-the hashes anew can make a model that predicts other numbers where no probe looks, but none that runs code or reads
-memory that is not its own.
+Whether the files are those that were saved is what the seal of the run says (`sealing.check`), before anything is
+loaded. Who changes files on purpose and seals them anew can make a model that predicts other numbers where no probe
+looks, but none that runs code or reads memory that is not its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +29,11 @@ from sklearn.base import BaseEstimator
 from .. import __version__
 from .. import output as json_text
 from ..errors import ArtifactError, few
+from ..sealing import plain_content
 from . import persistence
 
-SCHEMA = 2
-"""Version of the manifest."""
+SCHEMA = 3
+"""Version of the manifest. Until 2 it held hashes of its own, which the seal of the run has replaced."""
 PROBES = 20
 """Most probe rows a manifest holds."""
 TOLERANCE = 1e-9
@@ -45,7 +43,7 @@ MODEL = "model"
 """Name of the model's folder in a run folder."""
 MANIFEST = "manifest.json"
 ESTIMATOR = "estimator.zip"
-_WRITTEN_HERE = ("schema", "versions", "estimator", "probes", "sha256")
+_WRITTEN_HERE = ("schema", "versions", "probes")
 _MOST_TEXT = 2**26  # bytes of a manifest
 
 
@@ -112,13 +110,12 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
         "schema": SCHEMA,
         **manifest,
         "versions": versions(),
-        "estimator": {"file": ESTIMATOR, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()},
         "probes": {
             "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
             "predictions": np.asarray(_predict(estimator, rows), dtype=float),
         },
     }
-    text = json_text.dumps(sealed(full))
+    text = json_text.dumps(full)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ESTIMATOR).write_bytes(data)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
@@ -135,33 +132,28 @@ def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
     ArtifactError
         As :func:`load`.
     """
-    (folder / MANIFEST).write_text(json_text.dumps(sealed(manifest)), encoding="utf-8")
+    kept = {key: value for key, value in manifest.items() if key not in ("estimator", "sha256")}  # of schema 2
+    (folder / MANIFEST).write_text(json_text.dumps({**kept, "schema": SCHEMA}), encoding="utf-8")
     load(folder)
 
 
 def load(folder: Path) -> Artifact:
-    """Return the model saved in ``folder``; nothing in the folder is executed.
+    """Return the model saved in ``folder``; nothing in the folder is executed. `sealing.check` comes before.
 
     Raises
     ------
     ArtifactError
-        A file is missing, foreign, cut short, changed, of a newer schema, or holds a type that is not allowed; or the
-        installed versions do not reproduce the probes. One line that names the file.
+        A file is missing, foreign, cut short, of a newer schema, or holds a type that is not allowed; or the installed
+        versions do not reproduce the probes. One line that names the file.
     """
     manifest = _read_manifest(folder / MANIFEST)
     path = folder / ESTIMATOR
-    data = _content(path, persistence.MOST_BYTES, "train again")
-    if hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
+    data = plain_content(path, persistence.MOST_BYTES, "train again")
+    if manifest["schema"] == 2 and hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
         raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
     artifact = Artifact(persistence.from_bytes(data, str(path)), manifest)
     _check_probes(artifact, folder)
     return artifact
-
-
-def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with the SHA-256 of all else in it, written as JSON, under ``sha256``."""
-    bare = {key: value for key, value in manifest.items() if key != "sha256"}
-    return {**bare, "sha256": hashlib.sha256(json_text.dumps(bare).encode()).hexdigest()}
 
 
 def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
@@ -236,7 +228,7 @@ def _check_manifest(manifest: Mapping[str, Any], columns: list[str]) -> None:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    content = _content(path, _MOST_TEXT, "is this the model/ folder of a run?")
+    content = plain_content(path, _MOST_TEXT, "is this the model/ folder of a run?")
     try:
         manifest = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -246,26 +238,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
     if schema == 1 and not isinstance(schema, bool):
         raise ArtifactError(f"{path} has schema 1, of a version before the first release: train again")
-    if schema != SCHEMA:
+    if schema not in (2, SCHEMA):
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
     if problem := next(_missing_parts(manifest), None):
         raise ArtifactError(f"{path} is damaged ({problem}): train again")
     return manifest
-
-
-def _content(path: Path, most: int, hint: str) -> bytes:
-    """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read."""
-    try:
-        if path.resolve(strict=True).parent != path.parent.resolve():
-            raise ArtifactError(f"{path} is a link that leads out of its folder: {hint}")
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-                what = f"has {found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "is not a plain file"
-                raise ArtifactError(f"{path} {what}, which no saved model has: {hint}")
-            return file.read(found.st_size)
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read ({error.strerror}): {hint}") from error
 
 
 def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
@@ -275,11 +252,11 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
         width = len(names)
         if not all(isinstance(name, str) for name in names) or not isinstance(manifest["versions"], dict):
             yield "its features have no names, or its packages no versions"
-        str(manifest["estimator"]["sha256"])
-        if manifest["estimator"].get("file") != ESTIMATOR:
-            yield "its estimator is in no file of a saved model"
-        if sealed(manifest)["sha256"] != manifest["sha256"]:
-            yield "its SHA-256 differs from what it states"
+        if manifest["schema"] == 2:
+            str(manifest["estimator"]["sha256"])
+            bare = {key: value for key, value in manifest.items() if key != "sha256"}
+            if hashlib.sha256(json_text.dumps(bare).encode()).hexdigest() != manifest["sha256"]:
+                yield "its SHA-256 differs from what it states"
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

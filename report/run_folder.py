@@ -1,31 +1,38 @@
 """The folder that a training run leaves: whole or not at all, and the same bytes for the same input.
 
-It holds ``metrics.json``, ``predictions.parquet``, ``model/`` and ``report.html``. Last in this file stands how to read
-an entry of ``metrics["cv"]``: its rows in order, and the baseline to compare with.
+It holds ``metrics.json``, ``predictions.parquet``, ``model/``, ``report.html``, and the seal of them all (`sealing`).
+What the first two must be stands in `run_schema`. Last in this file stands how to read an entry of ``metrics["cv"]``:
+its rows in order, and the baseline to compare with.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from .. import output as json_text
-from ..errors import ArtifactError
+from .. import sealing
+from ..errors import ArtifactError, few
 from ..output import check_place, whole_folder
+from .run_schema import NUMBERS, TEXTS, check_metrics
 
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
     import pandas as pd
 
-SCHEMA = 2
-"""Version of ``metrics.json``; a reader refuses those it does not know. Since 2 it has ``provenance``."""
+SCHEMA = 3
+"""Version of ``metrics.json``; readers refuse those they do not know. Since 2 it has ``provenance``, since 3 a seal."""
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
 
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
+PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
+"""What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
+_MOST_TEXT = 2**28  # bytes of metrics.json
 
 
 def write_run(
@@ -38,9 +45,9 @@ def write_run(
 ) -> None:
     """Write a run folder, in one step for whoever looks at it.
 
-    The folder is new or empty, or a previous run, which is replaced; what the user has put beside the four files of
-    that run stays. ``metrics.json`` gets ``"schema": 2``, sorted keys, floats rounded to nine significant digits, and
-    null for NaN and infinities; `save_model` is called with the path of the model folder to write.
+    The folder is new or empty, or a previous run, which is replaced. ``metrics.json`` gets ``"schema": 3``, sorted
+    keys, floats rounded to nine significant digits, and null for NaN and infinities; `save_model` is called with the
+    path of the model folder to write.
 
     Raises
     ------
@@ -58,31 +65,20 @@ def write_run(
         predictions.to_parquet(stage / PREDICTIONS, index=False, compression="zstd")
         save_model(stage / MODEL)
         (stage / REPORT).write_text(html, encoding="utf-8")
+        sealing.seal(stage)
+    (folder / sealing.SIGNATURE).unlink(missing_ok=True)  # of the previous run
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
-    """Return ``metrics.json`` of a run folder.
+    """Return ``metrics.json`` of a run folder that is as it was sealed (`sealing.check`).
 
     Raises
     ------
     ArtifactError
-        The folder is missing or foreign, its metrics are damaged, or a newer flopcast wrote them.
+        The folder is missing or foreign, not as it was sealed, its metrics are damaged, or a newer flopcast wrote them.
     """
-    folder = Path(folder)
-    path = folder / METRICS
-    if not folder.is_dir():
-        raise ArtifactError(f"{folder} is not a folder: give the run folder that `train` wrote")
-    if not path.is_file():
-        raise ArtifactError(f"{folder} is not a run folder (it has no {METRICS}): give the one that `train` wrote")
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path} cannot be read as JSON, so the run is damaged: train again") from error
-    schema = metrics.get("schema") if isinstance(metrics, dict) else None
-    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
-        raise ArtifactError(f"{path} was not written by flopcast: give the run folder that `train` wrote")
-    if schema > SCHEMA:
-        raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
+    metrics = _metrics(Path(folder))
+    sealing.check(Path(folder))
     return metrics
 
 
@@ -92,15 +88,30 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     Raises
     ------
     ArtifactError
-        As `read_metrics`; or the predictions are damaged.
+        As `read_metrics`; or the predictions are damaged, or of other rows and models than the metrics.
     """
-    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    metrics = read_metrics(folder)
+    metrics, path = read_metrics(folder), folder / PREDICTIONS
     try:
-        return metrics, pd.read_parquet(folder / PREDICTIONS)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{folder / PREDICTIONS} cannot be read, so the run is damaged: train again") from error
+        with pq.ParquetFile(path) as file:
+            entries = sum(len(cv.get("baselines") or []) + len(cv.get("models") or []) for cv in metrics["cv"])
+            if not 0 < file.metadata.num_rows <= entries * (metrics["data"].get("n") or 0):
+                raise ValueError(f"{file.metadata.num_rows:,} rows, which are not those of {METRICS}")
+            if missing := [name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names]:
+                raise ValueError(f"it lacks {few(missing)}")
+            laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
+            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | dict.fromkeys(TEXTS, pa.string())
+            kinds |= {"row": pa.int64(), "fold": pa.int64(), "source": pa.string()}
+            table = file.read()
+            if nulls := [name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count]:
+                raise ValueError(f"{few(nulls)} is not known of every row")
+            fields = [pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema]
+            return metrics, table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
+    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        why = " ".join(str(error).split())[:200]
+        raise ArtifactError(f"{path} cannot be read ({why}), so the run is damaged: train again") from error
 
 
 def check_run_folder(folder: Path) -> None:
@@ -110,13 +121,39 @@ def check_run_folder(folder: Path) -> None:
             raise ArtifactError(f"{folder} is a file: choose another folder for the run")
         if any(folder.iterdir()):
             try:
-                read_metrics(folder)
+                _metrics(folder)
             except ArtifactError as error:
                 raise ArtifactError(
                     f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another "
                     "folder, or remove it"
                 ) from error
+            known = {*PARTS, sealing.SIGNATURE}
+            if others := sorted(one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."):
+                raise ArtifactError(f"{folder} holds what is not of the run ({few(others)}): move it elsewhere first")
     check_place(Path(os.path.realpath(folder)))
+
+
+def _metrics(folder: Path) -> dict[str, Any]:
+    """Return valid metrics, sealed or not."""
+    path = folder / METRICS
+    if not folder.is_dir():
+        raise ArtifactError(f"{folder} is not a folder: give the run folder that `train` wrote")
+    if not path.exists():
+        raise ArtifactError(f"{folder} is not a run folder (it has no {METRICS}): give the one that `train` wrote")
+    try:
+        metrics = msgspec.json.decode(sealing.plain_content(path, _MOST_TEXT, "train again"))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ArtifactError(f"{path} cannot be read as JSON, so the run is damaged: train again") from error
+    schema = metrics.get("schema") if isinstance(metrics, dict) else None
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise ArtifactError(f"{path} was not written by flopcast: give the run folder that `train` wrote")
+    if schema > SCHEMA:
+        raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
+    try:
+        check_metrics(metrics)
+    except msgspec.ValidationError as error:
+        raise ArtifactError(f"{path} is damaged ({error}): train again") from error
+    return metrics
 
 
 ANALYTIC = "FLOPS scaling"

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any, Final
 
 import pandas as pd
+from msgspec import to_builtins
 from scipy.stats import kendalltau
 
 from ..errors import few
 from ..remarks import Remark
+from ..sealing import Manifest
 from ..table.measurements import quantity
 from ..table.refusals import reason_of
 from . import figures
@@ -121,6 +123,19 @@ def training_document(
     )
 
 
+def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: bool) -> Document:
+    """Return what the seal of a run says that has just been checked: its files, its data, and who signed it."""
+    known = f"signed by {signer}" if signer else "signed, by whom was not asked" if signed else "not signed"
+    cells = [(name, f"{entry.bytes:,}", entry.sha256) for name, entry in manifest.files.items()]
+    return Document(
+        title=run,
+        lead=f"Training data: SHA-256 {manifest.data_sha256 or 'not stated'}",
+        sections=[Section("Files", [Table(columns("file", numbers=("bytes", "SHA-256")), rows(cells), "files")])],
+        closing=[lines([f"{counted(len(cells), 'file')} as sealed; {known}."])],
+        data={**to_builtins(manifest), "signed": signed, "signer": signer},
+    )
+
+
 def title(data: Metrics) -> str:
     """Name the prediction: ``MI300X → MI355X``, or ``MI300X, new workloads`` where host and target are one."""
     host, target = data.get("host"), data.get("target") or "?"
@@ -191,7 +206,7 @@ def verdict(cv: Metrics) -> list[str]:
     if not chosen:
         return []
     said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
-    if baseline is not None and chosen.get("e_out"):
+    if baseline is not None and chosen.get("e_out") and baseline.get("e_out") is not None:
         ratio, tied = baseline["e_out"] / chosen["e_out"], baseline["name"] in (chosen.get("tied") or [])
         times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
@@ -223,7 +238,7 @@ def answer(cv: Metrics) -> str:
     if chosen["name"] == rule["name"]:
         return f"No model is told to be better than the simple rule {rule['name']}, which errs by {error}{others}."
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
-    ratio = rule["e_out"] / chosen["e_out"]
+    ratio = rule["e_out"] / chosen["e_out"] if chosen["e_out"] else float("inf")
     apart = "a coin toss" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 

@@ -29,9 +29,10 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from flopcast import api, report
+from flopcast.api.training import load
 from flopcast.commands import app
 from flopcast.commands.options import parse_budget
-from flopcast.models.artifact import load
+from flopcast.report.run_folder import PARTS
 from flopcast.tests.readers.kineto.made_up import write_trace
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -60,10 +61,8 @@ def page_and_json(folder: Path) -> None:
 
 
 def run_folder(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {"metrics.json", "model", "predictions.parquet", "report.html"}
-    json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    load(folder / "model")
-    table(folder / "predictions.parquet")
+    assert {path.name for path in folder.iterdir()} == {*PARTS}
+    load(folder)
 
 
 CASES = {

@@ -20,6 +20,7 @@ from flopcast.models import artifact
 from flopcast.models.baselines import AdditiveTime
 from flopcast.output import dumps
 from flopcast.readers import read
+from flopcast.sealing import seal
 from flopcast.tests.commands import running
 
 invoke = partial(running.call, "predict")
@@ -80,6 +81,7 @@ def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any
     }
     known = TrainedModel.of(artifact.Artifact(fitted, json.loads(dumps(manifest))))
     artifact.save(folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X)
+    seal(folder)
     return folder
 
 

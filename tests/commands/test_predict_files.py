@@ -15,7 +15,7 @@ import pytest
 from flopcast.api.predicting import Prediction, predict
 from flopcast.errors import ArtifactError, DataError
 from flopcast.evaluation.trained_model import TrainedModel
-from flopcast.models.artifact import sealed
+from flopcast.sealing import seal
 from flopcast.table.refusals import row_refused
 from flopcast.tests.commands.predicted_runs import HEADER, HOST, csv, invoke, law
 
@@ -147,7 +147,8 @@ def test_a_manifest_that_lacks_something_is_refused(
 ) -> None:
     copy = damaged(run, tmp_path)
     path = copy / "model" / "manifest.json"
-    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | change)), encoding="utf-8")
+    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    seal(copy)
     with pytest.raises(ArtifactError, match=message):
         TrainedModel.load(copy)
 
@@ -157,7 +158,8 @@ def test_features_in_another_order_than_the_model_knows_are_refused(run: Path, t
     path = copy / "model" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["recipe"]["columns"].reverse()
-    path.write_text(json.dumps(sealed(manifest)), encoding="utf-8")
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    seal(copy)
     with pytest.raises(ArtifactError, match="another order"):
         TrainedModel.load(copy)
 
@@ -183,7 +185,8 @@ def test_figures_of_the_manifest_are_held_to_what_it_answered(
     path = copy / "model" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest[part][key] = value
-    path.write_text(json.dumps(sealed(manifest) if value != 1e999 else manifest), encoding="utf-8")
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    seal(copy)
     with pytest.raises(ArtifactError, match=said) as info:
         TrainedModel.load(copy)
     assert "\n" not in str(info.value)

@@ -33,6 +33,7 @@ from flopcast.models.suite import suite
 from flopcast.readers import read
 from flopcast.report import training as report
 from flopcast.report.run_folder import read_metrics
+from flopcast.sealing import seal
 from flopcast.tests.commands.running import call
 
 QUICK = ["Additive", "NNLS", "OLS/Forward/BIC"]
@@ -128,7 +129,7 @@ def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -
 
 def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, saved: Path) -> None:
     assert sorted(item.name for item in saved.iterdir()) == [
-        "metrics.json", "model", "predictions.parquet", "report.html",
+        "manifest.json", "metrics.json", "model", "predictions.parquet", "report.html",
     ]  # fmt: skip
     assert read_metrics(saved)["data"]["sha256"] == data_hash(run.dataset)
     loaded = artifact.load(saved / "model")
@@ -233,6 +234,7 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
     del metrics["provenance"]
     (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics | {"schema": 1}), encoding="utf-8")
+    seal(tmp_path / "run")
     old = job.load(tmp_path / "run")
     assert old.provenance == {}
     assert repr(old).startswith("<Run MI300X → MI355X, duration_us: ")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from flopcast.commands.app import COMMANDS, load
 
 COMMAND: Final = re.compile(r"(?:\$ )?(flopcast|python (?:train|predict|validate)\.py) ")
-OTHERS: Final = ("#", "make ", "pip ", ". ", "dask ", "sh ", "python ")
+OTHERS: Final = ("#", "make ", "pip ", ". ", "dask ", "sh ", "ssh-keygen ", "python ")
 """How lines of other programs begin, and comments."""
 _WITHIN: Final = re.compile(r"`((?:flopcast|python (?:train|predict|validate)\.py) [^`]+)`")
 _NAMES: Final = frozenset(COMMANDS) | {

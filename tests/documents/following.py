@@ -29,6 +29,7 @@ NOT_RUN: Final = {
     "--cluster": "needs other machines; tests/test_workers.py starts workers",
     "dask_jobqueue": "needs SLURM",
     "flopcast fetch": "needs the network",
+    "--signers": "needs a key; tests/test_sealing.py makes one",
 }
 """What is not run, and why."""
 

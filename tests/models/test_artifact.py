@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import ArtifactError
-from flopcast.models.artifact import check_columns, describe_features, load, save, sealed, versions
+from flopcast.models.artifact import check_columns, describe_features, load, save, versions
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.uniform(1, 9, (60, 3)), columns=["host_us", "log_m", "dtype=fp8"])
@@ -41,20 +40,19 @@ def edit(model: Path, change) -> None:
     path = model / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
-    path.write_text(json.dumps(sealed(manifest) if isinstance(manifest, dict) else manifest))
+    path.write_text(json.dumps(manifest))
 
 
 def put(model: Path, data: bytes) -> None:
-    """Replace the estimator by other bytes, and its hash with theirs."""
+    """Replace the estimator by other bytes."""
     (model / "estimator.zip").write_bytes(data)
-    edit(model, lambda manifest: manifest["estimator"].update(sha256=hashlib.sha256(data).hexdigest()))
 
 
 def test_a_model_comes_back_with_its_manifest(original):
     artifact = load(original)
     np.testing.assert_array_equal(artifact.predict(X), ExtraTreesRegressor(5, random_state=0).fit(X, y).predict(X))
     assert artifact.feature_names == list(X.columns)
-    assert artifact.manifest["schema"] == 2
+    assert artifact.manifest["schema"] == 3
     assert artifact.manifest["recipe"] == {"op": ["gemm"], "seed": 0}
     assert artifact.manifest["versions"] == versions()
     assert set(versions()) == {"python", "numpy", "scipy", "scikit-learn", "lightgbm", "flopcast"}
@@ -132,7 +130,7 @@ def test_a_foreign_manifest_is_refused(model, text):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(model):
-    edit(model, lambda manifest: manifest.update(schema=3))
+    edit(model, lambda manifest: manifest.update(schema=4))
     with pytest.raises(ArtifactError, match="upgrade flopcast"):
         load(model)
 
@@ -148,7 +146,6 @@ def test_an_older_schema_asks_to_train_again(model):
     [
         lambda manifest: manifest.pop("features"),
         lambda manifest: manifest.update(features=[1]),
-        lambda manifest: manifest.pop("estimator"),
         lambda manifest: manifest.update(versions=None),
         lambda manifest: manifest.update(versions=[["numpy", "1.0"]]),
         lambda manifest: manifest["features"][0].update(name=1.5),
@@ -166,15 +163,7 @@ def test_a_manifest_with_parts_missing_is_refused(model, change):
     assert "\n" not in str(info.value)
 
 
-@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data[:-50] + b"x" + data[-49:], lambda _: b""])
-def test_a_tampered_estimator_is_refused(model, change):
-    path = model / "estimator.zip"
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ArtifactError, match=r"estimator\.zip.*SHA-256"):
-        load(model)
-
-
-def test_an_estimator_cut_short_or_foreign_is_refused_even_with_its_own_hash(model):
+def test_an_estimator_cut_short_or_foreign_is_refused(model):
     put(model, (model / "estimator.zip").read_bytes()[:1000])
     with pytest.raises(ArtifactError, match=r"estimator\.zip"):
         load(model)
@@ -240,13 +229,6 @@ def test_five_columns_are_named_and_the_rest_counted():
         check_columns(["a", "b"], ["a", "b", "a"])
 
 
-def test_a_manifest_that_was_changed_is_refused(model):
-    path = model / "manifest.json"
-    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
-    with pytest.raises(ArtifactError, match=r"manifest\.json.*SHA-256"):
-        load(model)
-
-
 @pytest.mark.parametrize("name", ["manifest.json", "estimator.zip"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "link", "folder"])
 def test_what_is_no_plain_file_of_the_folder_is_not_read(model, tmp_path, name, kind):
@@ -266,10 +248,4 @@ def test_a_file_larger_than_any_model_is_not_read(model):
     with (model / "manifest.json").open("r+b") as file:
         file.truncate(2**40)  # sparse
     with pytest.raises(ArtifactError, match=r"manifest\.json.*1,099,511,627,776"):
-        load(model)
-
-
-def test_an_estimator_elsewhere_is_refused(model):
-    edit(model, lambda manifest: manifest["estimator"].update(file="../../estimator.zip"))
-    with pytest.raises(ArtifactError, match="saved model"):
         load(model)

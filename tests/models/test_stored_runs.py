@@ -23,6 +23,7 @@ from flopcast.table.measurements import prediction_columns
 STORED = sorted((Path(__file__).parent / "stored").iterdir())
 
 
+@pytest.mark.filterwarnings("ignore::flopcast.errors.UnsealedWarning")
 @pytest.mark.parametrize("run", STORED, ids=lambda run: run.name)
 def test_a_run_of_an_earlier_version_predicts_its_probes_and_new_rows(run: Path) -> None:
     artifact = load(run / "model")  # which holds the probes against what they were

@@ -13,7 +13,9 @@ from flopcast.errors import ArtifactError, DataError
 from flopcast.report.run_folder import ordered, read_metrics, reference, write_run
 
 PREDICTIONS = pd.DataFrame({"row": [0, 1], "model": ["OLS", "OLS"], "predicted": [1.0, 1 / 3]})
-METRICS = {"data": {"n": 2}, "cv": [{"ir": {"10": 1.0, "5": np.float64(1 / 3)}, "e_in": float("nan")}]}
+MODELS = [{"name": "OLS", "ir": {"10": 1.0, "5": np.float64(1 / 3)}, "e_in": float("nan")}]
+CV = [{"scheme": "kfold", "models": MODELS, "selected": {"name": "OLS"}}]
+METRICS = {"data": {"n": 2}, "cv": CV, "model": {"name": "OLS", "scheme": "kfold"}}
 
 
 def save_model(path: Path) -> None:
@@ -30,9 +32,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_run_has_four_parts_and_reads_back(tmp_path):
+def test_a_run_has_its_parts_and_reads_back(tmp_path):
     write(tmp_path / "runs" / "a", "<p>é")
-    parts = {"metrics.json", "predictions.parquet", "model/manifest.json", "report.html"}
+    parts = {"metrics.json", "predictions.parquet", "model/manifest.json", "report.html", "manifest.json"}
     assert set(contents(tmp_path / "runs" / "a")) == parts
     assert os.listdir(tmp_path / "runs") == ["a"]
     assert (tmp_path / "runs" / "a" / "report.html").read_text(encoding="utf-8") == "<p>é"
@@ -43,10 +45,10 @@ def test_a_run_has_four_parts_and_reads_back(tmp_path):
 def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
     write(tmp_path / "a")
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
-    assert list(metrics) == ["cv", "data", "schema"]
-    assert metrics["schema"] == 2
-    assert metrics["cv"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}}]
-    assert list(metrics["cv"][0]["ir"]) == ["5", "10"]
+    assert list(metrics) == ["cv", "data", "model", "schema"]
+    assert metrics["schema"] == 3
+    assert metrics["cv"][0]["models"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}, "name": "OLS"}]
+    assert list(metrics["cv"][0]["models"][0]["ir"]) == ["5", "10"]
 
 
 def test_the_same_input_gives_the_same_bytes_in_any_order_of_keys(tmp_path):
@@ -111,15 +113,25 @@ def test_a_previous_run_that_cannot_return_is_not_removed(tmp_path, monkeypatch)
     assert [path.read_text() for path in tmp_path.glob(".a.*/previous/report.html")] == ["<p>old"]
 
 
-def test_a_run_is_replaced_and_what_the_user_added_stays(tmp_path):
+def test_a_run_is_replaced_and_its_signature_removed(tmp_path):
     write(tmp_path / "a", "<p>old")
-    (tmp_path / "a" / "notes.txt").write_text("mine")
+    (tmp_path / "a" / "manifest.json.sig").write_text("of the old one")
     (tmp_path / "a" / "model" / "stale").write_text("old")
     write(tmp_path / "a", "<p>new")
     assert (tmp_path / "a" / "report.html").read_text() == "<p>new"
-    assert (tmp_path / "a" / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "a" / "model" / "stale").exists()
+    assert not (tmp_path / "a" / "manifest.json.sig").exists()
     assert os.listdir(tmp_path) == ["a"]
+    read_metrics(tmp_path / "a")
+
+
+def test_what_the_user_put_into_a_run_is_not_touched(tmp_path):
+    write(tmp_path / "a", "<p>old")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(ArtifactError, match=r"notes\.txt"):
+        write(tmp_path / "a", "<p>new")
+    assert contents(tmp_path) == before
 
 
 def test_an_empty_folder_and_a_link_to_a_run_are_filled(tmp_path):
@@ -132,7 +144,7 @@ def test_an_empty_folder_and_a_link_to_a_run_are_filled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 3}', '{"schema": true}']
+    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 4}', '{"schema": true}']
 )
 def test_a_foreign_folder_is_not_touched(tmp_path, text):
     (tmp_path / "a").mkdir()
@@ -160,7 +172,7 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
         ("[" * 100_000, "JSON"),
         ("[]", "was not written by flopcast"),
         ('{"schema": 0}', "was not written by flopcast"),
-        ('{"schema": 3}', "schema 3"),
+        ('{"schema": 4}', "schema 4"),
     ],
 )
 def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):

@@ -1,0 +1,219 @@
+"""The seal of a run folder: ``manifest.json`` names every other file of it, with its size and SHA-256.
+
+So metrics, predictions, model and page belong to one another, and the data they were made from are named once, by the
+SHA-256 that metrics and model state too. Whoever reads a run folder calls `check` first; runs of before are not sealed
+and say so. Somebody who changes a run and seals it anew cannot be told from its maker: a signature of the manifest can
+(``ssh-keygen -Y sign -n flopcast``), which `signed_by` verifies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from .errors import ArtifactError, UnsealedWarning, few
+
+SCHEMA: Final = 1
+"""Version of the manifest."""
+MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
+NAMESPACE: Final = "flopcast"
+"""What a signature is for, ``-n`` of ``ssh-keygen -Y``: one that was made for mail is none of a run."""
+METRICS, MODEL = "metrics.json", "model/manifest.json"
+_SEALED_SINCE: Final = {METRICS: 3, MODEL: 3}
+"""Schema of a file since which its run has a manifest: without one, it was taken away."""
+_MOST_TEXT: Final = 2**26  # bytes of a file of JSON
+_HINT: Final = "take the whole run from where it was made, or train again"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file as it was sealed: its size in bytes, and its SHA-256."""
+
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``manifest.json``: the SHA-256 of the training data, and every file by its path in the folder, with ``/``."""
+
+    schema: Annotated[int, msgspec.Meta(ge=1)]
+    data_sha256: str | None
+    files: dict[str, Entry]
+
+
+class _Data(msgspec.Struct):
+    sha256: str | None = None
+
+
+class _Stated(msgspec.Struct):
+    """What metrics and model say of themselves that the seal depends on."""
+
+    schema: int = 0
+    data: _Data | None = None
+    data_sha256: str | None = None
+
+
+def seal(folder: Path) -> Manifest:
+    """Write the manifest of a run folder; a signature of an earlier one is removed.
+
+    Raises
+    ------
+    ArtifactError
+        Metrics and model are not of the same data, or a file is a link or no plain file.
+    """
+    found = {name: _entry(path) for name, path in _files(folder)}
+    manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(found.items())))
+    (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n", encoding="utf-8")
+    (folder / SIGNATURE).unlink(missing_ok=True)
+    return manifest
+
+
+def check(folder: Path) -> Manifest | None:
+    """Return the manifest of a run folder that is as it was sealed; None of a run of before, with an `UnsealedWarning`.
+
+    Hidden files (``.DS_Store``) are nobody's evidence and do not count.
+
+    Raises
+    ------
+    ArtifactError
+        A file is missing, added, changed, of another run, or a link; the manifest was taken away or is of a newer
+        schema. One line that names the file.
+    """
+    path = folder / MANIFEST
+    if not os.path.lexists(path):
+        for name, since in _SEALED_SINCE.items():
+            if _stated(folder / name).schema >= since:
+                raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
+        _data_of(folder)
+        text = f"{folder} is not sealed (it is of an earlier version): its files may be of different runs"
+        warnings.warn(text, UnsealedWarning, stacklevel=3)
+        return None
+    manifest = _read(path)
+    found = dict(_files(folder))
+    if missing := sorted(set(manifest.files) - set(found)):
+        raise ArtifactError(f"{folder / missing[0]} is missing, which {MANIFEST} names: {_HINT}")
+    if added := sorted(set(found) - set(manifest.files)):
+        raise ArtifactError(f"{folder} holds what is not of the run ({few(added)}): move it elsewhere")
+    for name, sealed in manifest.files.items():
+        if os.stat(found[name]).st_size != sealed.bytes or _entry(found[name]) != sealed:
+            raise ArtifactError(f"{found[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}")
+    if _data_of(folder) != manifest.data_sha256:
+        raise ArtifactError(f"{path} is of other training data than the run: {_HINT}")
+    return manifest
+
+
+def signed_by(folder: Path, signers: Path) -> str:
+    """Return who signed a run, of those that a file of allowed signers names (``ssh-keygen``, section ALLOWED SIGNERS).
+
+    Call `check` too: what is signed is the manifest.
+
+    Raises
+    ------
+    ArtifactError
+        There is no signature, nobody of these made it, or it is of another manifest.
+    """
+    signature = folder / SIGNATURE
+    if not signature.is_file():
+        raise ArtifactError(f"{folder} is not signed (it has no {SIGNATURE})")
+    if not signers.is_file():
+        raise ArtifactError(f"{signers} is not a file: give one of allowed signers, as ssh-keygen reads it")
+    asked = ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)]
+    who = _ssh(asked, b"").splitlines()
+    if not who:
+        raise ArtifactError(f"{signature} was made by nobody whom {signers} names")
+    asked = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", who[0], "-n", NAMESPACE, "-s", str(signature)]
+    if not _ssh(asked, (folder / MANIFEST).read_bytes()):
+        raise ArtifactError(f"{signature} does not sign this {MANIFEST}, or not for {NAMESPACE}: {_HINT}")
+    return who[0]
+
+
+def plain_content(path: Path, most: int, hint: str) -> bytes:
+    """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read.
+
+    Raises
+    ------
+    ArtifactError
+        It is none, cannot be read, or is larger than `most` bytes; `hint` says what to do.
+    """
+    try:
+        if path.resolve(strict=True).parent != path.parent.resolve():
+            raise ArtifactError(f"{path} is a link that leads out of its folder: {hint}")
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+                what = f"has {found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "is not a plain file"
+                raise ArtifactError(f"{path} {what}, which no saved run has: {hint}")
+            return file.read(found.st_size)
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror}): {hint}") from error
+
+
+def _read(path: Path) -> Manifest:
+    content = plain_content(path, _MOST_TEXT, _HINT)
+    try:
+        newer = msgspec.json.decode(content, type=_Stated).schema > SCHEMA
+        manifest = None if newer else msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ArtifactError(f"{path} is not the manifest of a run ({' '.join(str(error).split())}): {_HINT}") from error
+    if manifest is None:
+        raise ArtifactError(f"{path} has a newer schema than this flopcast reads, {SCHEMA}: upgrade flopcast")
+    return manifest
+
+
+def _files(folder: Path, inside: str = "") -> Iterator[tuple[str, Path]]:
+    """Yield the files of a run by their names, but for manifest and signature; no link is followed."""
+    try:
+        with os.scandir(folder / inside) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                name = f"{inside}{entry.name}"
+                if entry.name.startswith(".") or name in (MANIFEST, SIGNATURE):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(folder, f"{name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    yield name, Path(entry.path)
+                else:
+                    raise ArtifactError(f"{entry.path} is a link or no plain file, which no run has: {_HINT}")
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be read ({error.strerror}): {_HINT}") from error
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        with path.open("rb") as file:
+            return Entry(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror}): {_HINT}") from error
+
+
+def _stated(path: Path) -> _Stated:
+    """Return what a file of JSON states of itself; nothing where it is missing, or of another kind."""
+    try:
+        return msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT), type=_Stated)
+    except (ArtifactError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _Stated()
+
+
+def _data_of(folder: Path) -> str | None:
+    """Return the SHA-256 of the training data that metrics and model state; refuse two different ones."""
+    metrics, model = (_stated(folder / METRICS).data or _Data()).sha256, _stated(folder / MODEL).data_sha256
+    if metrics and model and metrics != model:
+        raise ArtifactError(f"{folder}: {METRICS} and {MODEL} are of different training data: {_HINT}")
+    return model or metrics
+
+
+def _ssh(command: list[str], content: bytes) -> str:
+    """Return what ssh-keygen prints, "" where it refuses."""
+    try:
+        done = subprocess.run(command, input=content, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise ArtifactError("ssh-keygen is not installed, which verifies signatures: install OpenSSH") from error
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
