@@ -166,7 +166,7 @@ class TrainedModel:
                 Difficulty.from_dict(manifest["difficulty"]) if manifest.get("difficulty") else None,
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)

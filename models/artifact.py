@@ -259,7 +259,7 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
                 yield "its SHA-256 differs from what it states"
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         yield f"{type(error).__name__}: {error}"
         return
     if predictions.ndim != 1 or rows.shape != (len(predictions), width) or not len(predictions):

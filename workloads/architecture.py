@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError, nearest
 
-_LARGEST: Final = 1e7
+_LARGEST: Final = 10**7
 """No dimension of a model is larger: what is, was mistyped."""
+_MOST_LAYERS: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,9 +365,10 @@ def _feed_forward_of(config: _Config, ffn: int, layers: int) -> dict[str, int]:
 
 
 def _check(name: str, field: str, value: object, *, least: int) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
-    if not whole or not least <= float(value) <= _LARGEST:
-        raise DataError(f"{name}: {field} must be a whole number from {least} to {_LARGEST:.0e}, got {value!r}")
+    most = _MOST_LAYERS if "layer" in field else _LARGEST
+    known = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    if not known or value != int(value):
+        raise DataError(f"{name}: {field} must be a whole number from {least} to {most:,}, got {repr(value)[:40]}")
     return int(value)
 
 

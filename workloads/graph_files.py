@@ -490,7 +490,8 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     for edge in edges:
         ends = [names.get(str(edge.get(key))) for key in ("sourceId", "destId")]
         if None in ends:
-            raise DataError(f"an edge leads from {edge.get('sourceId')!r} to {edge.get('destId')!r}: no such node")
+            source, target = (repr(edge.get(key))[:40] for key in ("sourceId", "destId"))
+            raise DataError(f"an edge leads from {source} to {target}: no such node")
         waits[ends[1]].append(ends[0])
     text = (
         f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "

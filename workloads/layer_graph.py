@@ -352,7 +352,7 @@ def _number(
     given = stated.get(key, default)
     try:
         found = float({"true": 1, "false": 0}.get(str(given).lower(), given))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = float("nan")
     if not least <= found < 1e18 or (whole and not found.is_integer()):
         kind = f"a {'whole ' if whole else ''}number from {least:g}"

@@ -123,7 +123,7 @@ def find_release(name: str, kind: str = "serving") -> Release:
             if len(tables) != 1:
                 raise DataError(f"must hold one [[release]], holds {len(tables)}")
             own = read_release(tables[0])
-        except (OSError, ValueError, TypeError, AttributeError, FlopcastError) as error:
+        except (OSError, ValueError, OverflowError, TypeError, AttributeError, FlopcastError) as error:
             raise DataError(f"holds no release that flopcast calibrated: {error}", source=name) from None
         if own.kind != kind:
             raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)

@@ -183,7 +183,7 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
         least = 0 if name in ("zero", "recompute_layers", "input_len") else 1
         try:
             number = float(values[name])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ParameterError(name, f"must be a whole number, got {values[name]!r}") from None
         if not (number.is_integer() and least <= number <= MOST):
             raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {values[name]}")
@@ -191,7 +191,7 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
     for name in (name for name in ("memory_utilisation", "network_gbs", "network_us") if name in values):
         try:
             number = float(values[name])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ParameterError(name, f"must be a number, got {values[name]!r}") from None
         if not 0 < number < float("inf"):
             raise ParameterError(name, f"must be above 0 and finite, got {values[name]}")
