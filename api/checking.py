@@ -15,7 +15,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from .. import sealing
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_margin
 from ..evaluation.advising import choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
@@ -93,7 +93,7 @@ class Check(Shown):
 
     @property
     def verdict(self) -> str:
-        """``still valid``, ``shifted``, ``no longer valid`` or ``too few data``."""
+        """``still valid``, ``shifted``, ``no longer valid``, ``cannot tell`` or ``too few data``."""
         return str(self.found.outcome)
 
     @property
@@ -177,6 +177,7 @@ def check(
     *,
     host: str | None = None,
     interval: float = 0.9,
+    margin: float = 0.10,
     where: Where = None,
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
@@ -197,6 +198,8 @@ def check(
         A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it.
     interval : float, default=0.9
         Of the intervals whose coverage is tested.
+    margin : float, default=0.10
+        What counts as the same: the run is still valid where the shift is shown to lie within 10 %.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`.
     group : str or sequence of str, optional
@@ -222,10 +225,11 @@ def check(
     >>> import flopcast as fc
     >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> found = run.check(fc.read(where={"m": (65, 256)}))
-    >>> found.verdict in ("still valid", "shifted", "no longer valid", "too few data")
+    >>> found.verdict in ("still valid", "shifted", "no longer valid", "cannot tell", "too few data")
     True
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
+    check_margin(margin)
     if not items(data):
         raise ParameterError("data", "is missing: give the files or folders that hold the new measurements")
     checked = run_of(run)
@@ -242,7 +246,7 @@ def check(
     folds = {str(name): part for name, part in sorted(known.groupby("scheme"), key=lambda item: item[0] != chosen)}
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
-    found = assess(rows, folds, level=interval, covered=covered, seed=seed)
+    found = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
     before = [] if model.correction is None else [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import check_margin
 from ..output import check_output
 from ..report.run_folder import check_run_folder
 from .options import (
@@ -17,6 +18,7 @@ from .options import (
     IntervalOption,
     JsonOption,
     KeepOption,
+    MarginOption,
     RunArgument,
     SeedOption,
     UnitOption,
@@ -38,6 +40,7 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
     host: HostOption = None,
     interval: IntervalOption = 0.9,
+    margin: MarginOption = 0.10,
     corrected: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the run is shifted, save it corrected by the factor.")
     ] = None,
@@ -50,7 +53,7 @@ def command(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a saved run on new measurements: still valid, shifted by a factor, or to be trained again.
+    """Score a saved run on new measurements: still valid, shifted by a factor, to be trained again, or not to be told.
 
     With --host a device of DATA takes the place of the run's host, and the answer says what that costs.
     """
@@ -59,6 +62,7 @@ def command(
     settings: dict[str, Any] = {
         "host": host,
         "interval": interval,
+        "margin": check_margin(margin),
         **parse_rows(where, unit, default, group=group, keep=keep or ()),
         "seed": seed,
     }

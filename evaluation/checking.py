@@ -21,8 +21,13 @@ fewer than 10 rows, or 4 groups, within the trained range                       
 fewer rows inside than the intervals claim, or an error 1.25 times as large (`MATERIAL_ERROR`)    no longer valid
 or more, both after a shift is corrected
 a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
-else                                                                                              still valid
+the interval of the shift lies within the margin                                                  still valid
+else                                                                                              cannot tell
 ================================================================================================  ==================
+
+*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a shift beyond the
+margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that, these rows cannot tell, and the
+answer says how many more groups like them would.
 
 Rows outside the trained range are scored, but no verdict rests on them.
 """
@@ -32,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import ceil, log
 from typing import Any, Final
 
 import numpy as np
@@ -44,7 +50,7 @@ from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .intervals import log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .trained_model import Correction
-from .verdicts import ALPHA, Interval, too_few
+from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
 MATERIAL_SHIFT: Final = 0.02
 """A smaller shift is not worth a correction, however surely it is there."""
@@ -63,6 +69,7 @@ class Outcome(StrEnum):
     VALID = "still valid"
     SHIFTED = "shifted"
     RETRAIN = "no longer valid"
+    UNDECIDED = "cannot tell"
     TOO_FEW = "too few data"
 
 
@@ -136,6 +143,10 @@ class Checked:
         As the run is, and after the shift is corrected.
     growth : Interval or None
         Of the error after the shift is corrected, over that out of fold; its upper end is infinite.
+    margin : float
+        What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
+    more_groups : int or None
+        Of new groups like these would settle what cannot be told; None where nothing is open, or they would not.
     outcome : Outcome
         The verdict.
     correction : Correction or None
@@ -157,6 +168,8 @@ class Checked:
     coverage: CoverageTest | None
     corrected_coverage: CoverageTest | None
     growth: Interval | None
+    margin: float
+    more_groups: int | None
     outcome: Outcome
     correction: Correction | None
     classes: tuple[Part, ...]
@@ -175,6 +188,7 @@ def assess(
     folds: Mapping[str, pd.DataFrame],
     *,
     level: float = 0.9,
+    margin: float = 0.10,
     covered: Mapping[str, float | None] | None = None,
     seed: int = 0,
 ) -> Checked:
@@ -190,6 +204,8 @@ def assess(
         rows are compared with ``grouped`` where half of them or more are of groups never trained, else with ``kfold``.
     level : float
         That of the intervals.
+    margin : float
+        What counts as the same, as in `Checked`.
     covered : mapping of str to float, optional
         Scheme -> share of rows that the run's intervals held out of fold.
     seed : int
@@ -199,7 +215,7 @@ def assess(
     wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
-    found = _judge(judged, reference, level, seed)
+    found = _judge(judged, reference, level, margin, seed)
     largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
     return Checked(
         score=Score.of(new),
@@ -211,37 +227,64 @@ def assess(
         by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
         out_of_range=int((~new["within"]).sum()),
         beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
+        margin=margin,
         **found,
     )
 
 
-def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, seed: int) -> dict[str, Any]:
+def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: float, seed: int) -> dict[str, Any]:
     """Return the evidence and the verdict on rows within the trained range."""
     if too_few(len(new), new["group"].nunique()):
-        names = ("shift", "coverage", "corrected_coverage", "growth", "correction")
+        names = ("shift", "coverage", "corrected_coverage", "growth", "more_groups", "correction")
         return {**dict.fromkeys(names), "outcome": Outcome.TOO_FEW}
     errors, before = (log_ratio(rows["observed"], rows["predicted"]) for rows in (new, reference))
     sides = (errors, new["group"]), (before, reference["group"])
-    shift = _exp(two_samples(np.median, *sides, level=1 - EACH, over=0.0, seed=seed))
+    median = two_samples(np.median, *sides, over=0.0, seed=seed)
+    shift, claim = _exp(median.interval(1 - EACH)), median.interval(1 - 2 * ALPHA)
     moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
     correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique()) if moved else None
     as_is = _coverage(new, reference, level)
     corrected = _coverage(new if correction is None else correction.applied(new, level), reference, level)
     centre = np.log(shift.value) if moved else 0.0
     sides = (errors - centre, new["group"]), sides[1]
-    growth = _exp(two_samples(_log_error, *sides, level=1 - 2 * EACH, over=_log_error(before), seed=seed))
+    growth = _exp(two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH))
     growth = replace(growth, upper=np.inf, level=1 - EACH)
-    outcome = Outcome.SHIFTED if moved else Outcome.VALID
+    more = None
     if corrected.p_value < EACH or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
         outcome, correction = Outcome.RETRAIN, None
+    elif moved:
+        outcome = Outcome.SHIFTED
+    elif claim.inside(-log(1 + margin), log(1 + margin)):
+        outcome = Outcome.VALID
+    else:
+        outcome = Outcome.UNDECIDED
+        more = _more_groups(median, claim, margin, effective_groups(new["group"].to_numpy(dtype=str)))
     return {
         "shift": shift,
         "coverage": as_is,
         "corrected_coverage": corrected,
         "growth": growth,
+        "more_groups": more,
         "outcome": outcome,
         "correction": correction,
     }
+
+
+def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: float) -> int | None:
+    """Return how many more new groups would bring the interval of the shift within the margin, or show the shift.
+
+    Only the part of the width that new rows make shrinks, with the root of their groups. None where more than
+    `MOST_TIMES` as many would not do.
+    """
+    far, limit = abs(claim.value), log(1 + margin)
+    new, old = (float(np.var(draws)) for draws in median.spread)
+    if new + old == 0:
+        return None
+    per_variance = ((claim.upper - claim.lower) / 2) ** 2 / (new + old)
+    wanted = max(limit - far, far if far >= log(1 + MATERIAL_SHIFT) else 0.0)
+    left = wanted**2 / per_variance - old
+    times = new / left if left > 0 else np.inf
+    return max(ceil(groups * (times - 1)), 1) if times <= MOST_TIMES else None
 
 
 def _log_error(errors: FloatArray) -> float:
@@ -257,10 +300,35 @@ Sample = tuple[FloatArray, pd.Series]
 """Values and their groups."""
 
 
+@dataclass(frozen=True)
+class TwoSamples:
+    """The difference of a statistic of two samples, with what either sample leaves open.
+
+    Attributes
+    ----------
+    value : float
+        The difference.
+    spread : tuple of ndarray
+        Draws of the statistic less its value, (replicates,), of the new sample and of the old one.
+    freedom : float
+        Welch's degrees of freedom.
+    """
+
+    value: float
+    spread: tuple[FloatArray, FloatArray]
+    freedom: float
+
+    def interval(self, level: float) -> Interval:
+        """Return the difference with its interval of this level."""
+        tail = stats.norm.cdf(stats.t.ppf((1 - level) / 2, self.freedom))
+        lower, upper = np.quantile(self.value + self.spread[0] - self.spread[1], [tail, 1 - tail])
+        return Interval(self.value, float(lower), float(upper), level)
+
+
 def two_samples(
-    statistic: Callable[[FloatArray], Any], new: Sample, old: Sample, *, level: float, over: float, seed: int
-) -> Interval:
-    """Return ``statistic(new) - over`` with an interval for what either sample leaves open: groups drawn on both sides.
+    statistic: Callable[[FloatArray], Any], new: Sample, old: Sample, *, over: float, seed: int
+) -> TwoSamples:
+    """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
     The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at
     the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for two samples).
@@ -272,13 +340,10 @@ def two_samples(
         draws = bootstrap(_of_rows(statistic, values), groups, replicates=REPLICATES, seed=seed + place)
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
-    difference = statistic(new[0]) - over
     variances = [float(np.var(draws)) for draws in spread]
     total = sum(variances)
     degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True)) if total > 0 else min(freedom)
-    tail = stats.norm.cdf(stats.t.ppf((1 - level) / 2, degrees))
-    lower, upper = np.quantile(difference + spread[0] - spread[1], [tail, 1 - tail])
-    return Interval(float(difference), float(lower), float(upper), level)
+    return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
 
 
 def _of_rows(statistic: Callable[[FloatArray], float], values: FloatArray) -> Callable[[NDArray[Any]], Any]:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
@@ -19,7 +20,7 @@ from ..operators.operators import Work, work_of
 from ..remarks import Remark
 from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .law_comparison import Explanation, compare_laws, slope_test
+from .law_comparison import Explanation, compare_laws, scatter_test, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
 
 
@@ -183,14 +184,15 @@ def assess_scaling(
 
     Notes
     -----
-    The tests of the slopes are adjusted by Holm over the classes, law by law; that over all rows stands alone. Of a
+    The tests of slopes and of scatter are each adjusted by Holm over the classes, law by law; those over all rows stand
+    alone. Of a
     metric that does not grow with the work (power) a slope would say nothing about size: it is not tested, and the
     verdict rests on median and scatter.
     """
     _check(dataset)
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
-    evidence = [_evidence(dataset, rows, replicates, seed) for _, rows in members]
-    evidence[1:] = _adjusted(evidence[1:])
+    evidence = [_evidence(dataset, rows, margin, replicates, seed) for _, rows in members]
+    evidence[1:] = adjusted(evidence[1:])
     return tuple(
         _finding(dataset, key, rows, found, margin, folds=folds, replicates=replicates, seed=seed)
         for (key, rows), found in zip(members, evidence, strict=True)
@@ -217,7 +219,9 @@ def _classes(dataset: Dataset) -> Iterator[tuple[tuple[str, str, str], np.ndarra
     yield from sorted(members, key=lambda member: -len(member[1]))
 
 
-def _evidence(dataset: Dataset, members: np.ndarray, replicates: int, seed: int) -> list[Evidence | Verdict]:
+def _evidence(
+    dataset: Dataset, members: np.ndarray, margin: float, replicates: int, seed: int
+) -> list[Evidence | Verdict]:
     """Return the evidence on each law in one class, or why there is none; the tests are not yet adjusted.
 
     A law is judged on the rows it has a prediction for (a peak may not be published for some precisions).
@@ -229,14 +233,14 @@ def _evidence(dataset: Dataset, members: np.ndarray, replicates: int, seed: int)
         columns, rows = np.flatnonzero(pattern_of == p), members[defined]
         if len(rows):
             predicted = laws[np.ix_(defined, columns)]
-            evidence = _gathered(dataset.y[rows], predicted, dataset.groups[rows], replicates, seed, sized=sized)
+            evidence = gathered(dataset.y[rows], predicted, dataset.groups[rows], margin, replicates, seed, sized=sized)
             for j, column in enumerate(columns.tolist()):
                 found[column] = evidence[j]
     return found
 
 
-def _gathered(
-    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, replicates: int, seed: int, *, sized: bool
+def gathered(
+    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, margin: float, replicates: int, seed: int, *, sized: bool
 ) -> list[Evidence] | list[Verdict]:
     """Return the evidence on each column of ``laws``, (n, laws) predictions, from the same rows.
 
@@ -253,6 +257,7 @@ def _gathered(
     found = []
     for j, law in enumerate(laws.T):
         test = slope_test(law, target, groups) if sized else None
+        excess, freedom = scatter_test(deviations[:, j], groups, margin)
         found.append(
             Evidence(
                 rows=len(target),
@@ -264,6 +269,9 @@ def _gathered(
                 size_p=test.p_size if test else 1.0,
                 drift=_drift(law, test.slope.value) if test else 0.0,
                 scatter=float(scatter[j]),
+                excess=excess,
+                freedom=freedom,
+                scatter_p=float(stats.chi2.sf(freedom * excess, freedom)),
             )
         )
     return found
@@ -275,15 +283,16 @@ def _drift(law: np.ndarray, slope: float) -> float:
     return float(np.expm1(abs(slope - 1) * (high - low) / 2))
 
 
-def _adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Verdict]]:
-    """Adjust the tests for size dependence by Holm over the classes that have one, law by law."""
+def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Verdict]]:
+    """Adjust the tests of slopes, and those of scatter, by Holm over the classes that have them, law by law."""
     adjusted = [list(found) for found in classes]
     for law in range(len(classes[0])):
         tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
         if tested:
-            _, p_values, *_ = multipletests([one.size_p for _, one in tested], method="holm")
-            for (i, one), p in zip(tested, p_values, strict=True):
-                adjusted[i][law] = replace(one, size_p=float(p))
+            size = multipletests([one.size_p for _, one in tested], method="holm")[1]
+            scatter = multipletests([one.scatter_p for _, one in tested], method="holm")[1]
+            for (i, one), p, q in zip(tested, size, scatter, strict=True):
+                adjusted[i][law] = replace(one, size_p=float(p), scatter_p=float(q))
     return adjusted
 
 

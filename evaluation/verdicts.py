@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import log
+from math import ceil, log
+
+import numpy as np
+from scipy import stats
 
 from ..remarks import Remark, remark
 
@@ -21,6 +24,9 @@ MOST_ROWS = 2 / 3
 ALPHA = 0.05
 """Level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA."""
 
+MOST_TIMES = 32
+"""What more than so many times the groups would settle is said to be left open."""
+
 
 class Outcome(StrEnum):
     """What can be said of a law; the value is the stable key of validation.json."""
@@ -29,7 +35,7 @@ class Outcome(StrEnum):
     CORRECTED = "holds with a correction"
     SIZE = "fails: depends on size"
     SCATTER = "fails: scatters"
-    UNDECIDED = "undecided"
+    UNDECIDED = "cannot tell"
     TOO_FEW = "too few data"
     UNKNOWN = "not known"
 
@@ -80,6 +86,11 @@ class Evidence:
         (5th to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right.
     scatter : float
         Half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %.
+    excess, freedom : float
+        Variance of the log deviations over the largest that the margin and the host's noise allow, and the degrees of
+        freedom it is known with (`law_comparison.scatter_test`).
+    scatter_p : float
+        p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes.
     """
 
     rows: int
@@ -91,6 +102,9 @@ class Evidence:
     size_p: float
     drift: float
     scatter: float
+    excess: float
+    freedom: float
+    scatter_p: float
 
 
 @dataclass(frozen=True)
@@ -126,18 +140,19 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     Verdict
         The first line that applies, of:
 
-        ========== ============= ============== ===================================== ==========================
-        drift      slope ≠ 1     most rows      interval of the median deviation c    verdict
+        ========== ============= ================ ===================================== ==========================
+        drift      slope ≠ 1     most rows        interval of the median deviation c    verdict
         > margin   is shown      near c
-        ========== ============= ============== ===================================== ==========================
-        any        any           any            fewer than 10 rows or 4 groups        too few data
-        yes        yes                                                                fails: depends on size
-        any        any           no                                                   fails: scatters
-        yes        no            yes                                                  undecided (slope)
-        no         any           yes            inside the margins                    holds
-        no         any           yes            excludes 1, half-width within margin  holds with a correction of c
-        no         any           yes            else                                  undecided (median)
-        ========== ============= ============== ===================================== ==========================
+        ========== ============= ================ ===================================== ==========================
+        any        any           any              fewer than 10 rows or 4 groups        too few data
+        yes        yes                                                                  fails: depends on size
+        any        any           no, as is shown                                        fails: scatters
+        any        any           no, not shown                                          cannot tell (scatter)
+        yes        no            yes                                                    cannot tell (slope)
+        no         any           yes              inside the margins                    holds
+        no         any           yes              excludes 1, half-width within margin  holds with a correction of c
+        no         any           yes              else                                  cannot tell (median)
+        ========== ============= ================ ===================================== ==========================
 
     Notes
     -----
@@ -145,9 +160,11 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     by more than the margin' exactly when the interval of level 1 - 2·`ALPHA` lies inside the margins [1]_, [2]_. It is
     a claim about the class's middle; the share of rows within the margin and the drift guard the rest of the class.
     A slope other than 1 counts only if it moves the ends of the class's range by more than the margin, and is shown:
-    p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign (see `slopes`).
-    Drift and scatter are point estimates, descriptions of the rows at hand. The equivalence claims of several classes
-    are not adjusted for each other: each class's claim is wrong with probability `ALPHA` at most, on its own.
+    p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign; likewise a
+    scatter beyond the margin, against what the noise of the host and few groups can feign (`law_comparison`). The
+    equivalence claims of several classes are not adjusted for each other: each class's claim is wrong with probability
+    `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how many more groups like these
+    would settle it (`more_groups`).
 
     References
     ----------
@@ -163,13 +180,48 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         return Verdict(
             Outcome.SIZE, remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope)
         )
-    if evidence.scatter > margin:
+    if evidence.scatter > margin and evidence.scatter_p < ALPHA:
         text = f"fails: scatters by {100 * evidence.scatter:.1f} % around {c}"
         return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=evidence.scatter, deviation=c))
-    if large_drift:
-        return Verdict(Outcome.UNDECIDED, remark("law-slope-undecided", f"undecided (slope {slope})", slope=slope))
-    if c.inside(1 / (1 + margin), 1 + margin):
-        return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))
-    if c.excludes(1) and (log(c.upper) - log(c.lower)) / 2 <= log(1 + margin):
-        return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", f"holds with a correction of {c}", deviation=c))
-    return Verdict(Outcome.UNDECIDED, remark("law-median-undecided", f"undecided (median {c})", deviation=c))
+    if evidence.scatter <= margin and not large_drift:
+        if c.inside(1 / (1 + margin), 1 + margin):
+            return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))
+        if c.excludes(1) and _half_width(c) <= log(1 + margin):
+            text = f"holds with a correction of {c}"
+            return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", text, deviation=c))
+    if evidence.scatter > margin:
+        code, text, figures = "scatter", f"scatter {100 * evidence.scatter:.1f} %", {"scatter": evidence.scatter}
+    elif large_drift:
+        code, text, figures = "slope", f"slope {slope}", {"slope": slope}
+    else:
+        code, text, figures = "median", f"median {c}", {"deviation": c}
+    more = more_groups(evidence, margin)
+    needed = f"about {more} more groups like these would" if more else f"{MOST_TIMES} times as many groups would not"
+    text = f"cannot tell ({text}; {needed})"
+    return Verdict(Outcome.UNDECIDED, remark(f"law-{code}-undecided", text, **figures, more_groups=more))
+
+
+def more_groups(evidence: Evidence, margin: float) -> int | None:
+    """Return how many more groups like those at hand would settle what `judge` cannot tell, if the estimates stay.
+
+    Widths shrink with the root of the groups, degrees of freedom grow with them. None where more than `MOST_TIMES` as
+    many would not settle it.
+    """
+    c, slope, limit = evidence.deviation, evidence.slope, log(1 + margin)
+    times = np.arange(1, 8 * MOST_TIMES + 1) / 8 + 1e-9
+    if evidence.scatter > margin:
+        freedom = evidence.freedom * times
+        settled = np.asarray(stats.chi2.sf(freedom * evidence.excess, freedom)) < ALPHA
+    elif evidence.drift > margin and slope is not None:
+        distance = min(max(slope.value, evidence.attenuated_slope), 1.0) - slope.value
+        settled = np.asarray((slope.upper - slope.lower) / 2 / np.sqrt(times)) < abs(distance)
+    else:
+        width, distance = _half_width(c) / np.sqrt(times), abs(log(c.value))
+        settled = (distance + width <= limit) | ((width < distance) & (width <= limit))
+    if not settled.any():
+        return None
+    return max(ceil(evidence.groups * (times[np.argmax(settled)] - 1)), 1)
+
+
+def _half_width(c: Interval) -> float:
+    return (log(c.upper) - log(c.lower)) / 2

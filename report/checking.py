@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
-from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS
+from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
 from ..table.measurements import quantity
 from .document import (
     Cell,
@@ -43,6 +43,7 @@ _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.VALID: "good",
     Outcome.SHIFTED: "warning",
     Outcome.RETRAIN: "error",
+    Outcome.UNDECIDED: "warning",
     Outcome.TOO_FEW: "soft",
 }
 _ALL_TRAINED: Final = "the run was trained on all of these rows: they say nothing about new ones"
@@ -114,7 +115,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
                 "Classes",
             ),
             Section("Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"),
-            Section("What was left out", [_lost(facts)], "data", "Data"),
+            Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
         data=_json(found, facts),
     )
@@ -126,8 +127,15 @@ def verdict(found: Checked) -> str:
         Outcome.VALID: "still valid",
         Outcome.SHIFTED: f"shifted by {found.shift}: correct it",
         Outcome.RETRAIN: "no longer valid: retrain",
+        Outcome.UNDECIDED: f"cannot tell whether it is still valid within {share(found.margin, 0)}: {_open(found)}",
         Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups within the trained range are needed",
     }[found.outcome]
+
+
+def _open(found: Checked) -> str:
+    if found.more_groups is None:
+        return f"{MOST_TIMES} times as many groups like these would not settle it"
+    return f"measure about {counted(found.more_groups, 'group')} more like these"
 
 
 def reasons(found: Checked, facts: CheckFacts) -> list[str]:
@@ -214,7 +222,7 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
     return Table(heads, rows(cells), title, caption, shown)
 
 
-def _lost(facts: CheckFacts) -> Lines:
+def _lost(found: Checked, facts: CheckFacts) -> Lines:
     said = losses(facts.rejected, facts.notes, first=facts.rejected_at).lines
     unable = facts.not_predicted.items()
     left = [Line(f"{counted(count, 'row')} not predicted: {why}", "warning") for why, count in unable]
@@ -222,7 +230,8 @@ def _lost(facts: CheckFacts) -> Lines:
         left.append(Line(f"{counted(facts.trained_rows, 'row')} left out: the run was trained on them", "soft"))
     rule = (
         f"The rule: each of three tests at {share(EACH, 2)}; a shift counts from {share(MATERIAL_SHIFT, 0)} on, a "
-        f"larger error from {MATERIAL_ERROR:g} times on; groups are drawn with replacement on both sides."
+        f"larger error from {MATERIAL_ERROR:g} times on; still valid: the shift is shown, at {share(ALPHA, 0)}, to lie "
+        f"within {share(found.margin, 0)}; groups are drawn with replacement on both sides."
     )
     return Lines([*left, *said, Line(rule, "soft")], "list")
 
@@ -235,6 +244,8 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
         **{key: getattr(facts, key) for key in ("run", "model", "host", "trained_host", "target", "metric", "level")},
         **vars(found.score),
         "verdict": str(found.outcome),
+        "margin": found.margin,
+        "more_groups": found.more_groups,
         "text": verdict(found),
         "shift": found.shift and found.shift.value,
         "shift_interval": found.shift and vars(found.shift),

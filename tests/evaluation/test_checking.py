@@ -59,6 +59,19 @@ def test_groups_that_changed_each_its_way_ask_for_another_training() -> None:
     assert judged(new, factor).outcome is Outcome.RETRAIN
 
 
+def test_what_is_too_wide_for_the_margin_cannot_be_told() -> None:
+    new = asked(table(1, groups=5, between=0.10, name="new"))
+    old = {"grouped": table(0, between=0.10)}
+    strict, wide = (assess(new, old, margin=margin) for margin in (0.03, 0.5))
+    assert (strict.outcome, wide.outcome, wide.more_groups) == (Outcome.UNDECIDED, Outcome.VALID, None)
+    middle = assess(new, old, margin=0.12)
+    assert middle.outcome is Outcome.UNDECIDED
+    assert middle.more_groups is not None
+    assert strict.more_groups is None  # what the training groups leave open is wider than this margin
+    more = asked(table(1, groups=5 + middle.more_groups, between=0.10, name="new")).assign(lower=0.0, upper=np.inf)
+    assert assess(more, old, margin=0.12).outcome is Outcome.VALID
+
+
 def test_few_groups_and_rows_outside_the_range_carry_no_verdict() -> None:
     assert judged(table(1, groups=3), 2.0).outcome is Outcome.TOO_FEW
     new = asked(table(1, name="new"))

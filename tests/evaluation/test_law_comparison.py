@@ -8,7 +8,15 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from flopcast.evaluation.law_comparison import CONSTANT, Explanation, SlopeTest, affine, compare_laws, slope_test
+from flopcast.evaluation.law_comparison import (
+    CONSTANT,
+    Explanation,
+    SlopeTest,
+    affine,
+    compare_laws,
+    scatter_test,
+    slope_test,
+)
 
 AFFINE = affine("duration_us")
 GROUPS = np.repeat(np.arange(12), 10)
@@ -164,3 +172,24 @@ def test_a_slope_that_hangs_on_one_group_has_no_error() -> None:
 def test_interval_covers_as_often_as_it_says(sizes: list[int]) -> None:
     slopes = [fitted(*simulate(sizes, 1.0, seed)).slope for seed in range(250)]
     assert 0.91 <= np.mean([one.lower <= 1 <= one.upper for one in slopes]) <= 0.985
+
+
+def test_scatter_counts_groups_where_they_differ_and_rows_where_these_do() -> None:
+    rng = np.random.default_rng(3)
+    limit = np.log(1.1) / stats.norm.ppf(5 / 6)
+    shifts = rng.normal(0, 2 * limit, 12)
+    by_group, by_row = np.exp(shifts[GROUPS] + rng.normal(0, 1e-3, 120)), np.exp(rng.normal(0, 2 * limit, 120))
+    excess, freedom = scatter_test(by_group, GROUPS, 0.10)
+    assert freedom == pytest.approx(11, abs=0.1)
+    assert excess == pytest.approx(np.var(shifts, ddof=1) / limit**2, rel=0.15)
+    excess, freedom = scatter_test(by_row, GROUPS, 0.10)
+    assert freedom > 100
+    assert excess == pytest.approx(4 * limit**2 / (limit**2 + 0.10**2), rel=0.3)  # host noise may be 0.10 of it
+
+
+def test_one_spike_is_no_scatter() -> None:
+    calm = np.exp(np.random.default_rng(4).normal(0, 0.03, 120))
+    spiked = calm.copy()
+    spiked[7] *= 1e4
+    assert scatter_test(spiked, GROUPS, 0.10)[0] == pytest.approx(scatter_test(calm, GROUPS, 0.10)[0], rel=0.2)
+    assert scatter_test(np.ones(120), GROUPS, 0.10)[0] == 0

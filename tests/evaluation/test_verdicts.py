@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from flopcast.evaluation.verdicts import Evidence, Interval, Outcome, judge, too_few
+from flopcast.evaluation.verdicts import Evidence, Interval, Outcome, judge, more_groups, too_few
 
 GOOD = Evidence(
     rows=100,
@@ -16,6 +16,9 @@ GOOD = Evidence(
     size_p=1.0,
     drift=0.01,
     scatter=0.05,
+    excess=0.2,
+    freedom=9.0,
+    scatter_p=0.9,
 )
 STEEP = replace(GOOD, slope=Interval(0.8, 0.75, 0.85, 0.95), attenuated_slope=0.82, drift=0.25)
 
@@ -35,11 +38,13 @@ def c(value: float, lower: float, upper: float) -> Evidence:
         (c(0.70, 0.66, 0.74), Outcome.CORRECTED),
         (c(1.60, 1.20, 2.10), Outcome.UNDECIDED),  # a correction that is not known to within the margin
         (replace(STEEP, size_p=0.001), Outcome.SIZE),
-        (replace(STEEP, size_p=0.001, scatter=0.3), Outcome.SIZE),  # the slope explains the scatter
+        (replace(STEEP, size_p=0.001, scatter=0.3, scatter_p=0.001), Outcome.SIZE),  # the slope explains the scatter
         (replace(STEEP, size_p=0.2), Outcome.UNDECIDED),
-        (replace(STEEP, size_p=0.2, scatter=0.3), Outcome.SCATTER),
+        (replace(STEEP, size_p=0.2, scatter=0.3, scatter_p=0.001), Outcome.SCATTER),
         (replace(GOOD, size_p=0.001), Outcome.HOLDS),  # shown, but without practical effect
-        (replace(GOOD, scatter=0.11), Outcome.SCATTER),
+        (replace(GOOD, scatter=0.11, scatter_p=0.04), Outcome.SCATTER),
+        (replace(GOOD, scatter=0.11, scatter_p=0.06), Outcome.UNDECIDED),  # seen, not shown
+        (replace(GOOD, scatter=0.09, scatter_p=0.001), Outcome.HOLDS),  # a few rows far off are no scatter of most
         (replace(GOOD, slope=None, slope_p=float("nan"), attenuated_slope=float("nan")), Outcome.HOLDS),
         (replace(GOOD, rows=9), Outcome.TOO_FEW),
         (replace(GOOD, groups=3), Outcome.TOO_FEW),
@@ -54,7 +59,7 @@ def test_a_verdict_carries_its_figures() -> None:
         "1.00 [0.97, 1.03]": GOOD,
         "1.40 [1.35, 1.45]": c(1.40, 1.35, 1.45),
         "0.80 [0.75, 0.85]": replace(STEEP, size_p=0.001),
-        "34.8 % around 1.00 [0.97, 1.03]": replace(GOOD, scatter=0.348),
+        "34.8 % around 1.00 [0.97, 1.03]": replace(GOOD, scatter=0.348, scatter_p=0.001),
         "slope 0.80 [0.75, 0.85]": replace(STEEP, size_p=0.2),
         "1.05 [0.99, 1.11]": c(1.05, 0.99, 1.11),
     }
@@ -73,9 +78,32 @@ def test_margin_is_symmetric_in_host_and_target() -> None:
 
 
 def test_a_wider_margin_forgives_more() -> None:
-    evidence = replace(c(1.05, 0.99, 1.11), scatter=0.15)
+    evidence = replace(c(1.05, 0.99, 1.11), scatter=0.15, scatter_p=0.001)
     assert judge(evidence, 0.10).outcome is Outcome.SCATTER
     assert judge(evidence, 0.20).outcome is Outcome.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("evidence", "least", "most"),
+    [
+        (c(1.05, 0.99, 1.11), 4, 4),  # ±0.057 in log has to become ±0.049 to exclude 1
+        (c(1.0, 0.8, 1.25), 44, 46),  # ±0.223 -> ±0.095
+        (replace(GOOD, scatter=0.12, scatter_p=0.3, excess=1.3, freedom=9.0), 40, 90),
+        (replace(STEEP, size_p=0.2, attenuated_slope=0.84), 6, 7),  # ±0.05 -> ±0.04
+    ],
+)
+def test_what_cannot_be_told_says_how_many_more_groups_would(evidence: Evidence, least: int, most: int) -> None:
+    verdict = judge(evidence, 0.10)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert least <= verdict.why.values["more_groups"] <= most
+    settled = evidence.groups + verdict.why.values["more_groups"]
+    assert f"{settled - evidence.groups} more groups" in verdict.why.text
+
+
+def test_what_no_number_of_groups_settles_says_so() -> None:
+    just_at_the_margin = c(1.0999, 1.0, 1.21)
+    assert more_groups(replace(just_at_the_margin, groups=4), 1e-4) is None
+    assert more_groups(replace(GOOD, scatter=0.11, scatter_p=0.6, excess=0.99), 0.10) is None
 
 
 def test_too_few_says_what_is_missing() -> None:

@@ -1,0 +1,126 @@
+"""What the verdicts of `validate` and `check` are worth where the truth is known: false alarms, and power.
+
+Each function yields rows (cell, share of made-up tables, tables) of `sets` tables drawn with `seed`;
+`python -m flopcast.benchmarks.calibration_verdicts [SETS]` prints them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray, IntArray
+from ..evaluation.checking import Outcome as Answer
+from ..evaluation.checking import assess
+from ..evaluation.intervals import ConformalIntervals
+from ..evaluation.linear_scaling import adjusted, gathered
+from ..evaluation.verdicts import Evidence, Outcome, Verdict, judge
+
+Row = tuple[str, float, int]
+
+CLASSES: Final = 8
+MARGIN: Final = 0.10
+SIZES: Final = {
+    "6 groups of 10": [10] * 6,
+    "16 groups of 25": [25] * 16,
+    "16 unequal groups": [160] * 2 + [6] * 14,
+}
+TRUE: Final = {  # how groups differ, rows scatter (tails), and what noise the host's times have
+    "groups differ by 8 %": (0.08, 0.03, False, 0.0),
+    "host noise of 10 %": (0.03, 0.03, False, 0.10),
+    "heavy tails of 8 %": (0.03, 0.08, True, 0.0),
+}
+FALSE: Final = {"rows scatter by twice the limit": (0.03, 0.20, False, 0.0),
+                "groups scatter by twice the limit": (0.20, 0.03, False, 0.0)}  # fmt: skip
+
+
+def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)) -> Iterator[Row]:
+    """Yield how often a class of eight true ones is said to fail, and how often one that scatters is found to."""
+    for name in sizes:
+        for truth, setting in (TRUE | FALSE).items():
+            told = [_validated(SIZES[name], setting, [seed, draw]) for draw in range(sets)]
+            if truth in TRUE:
+                share = np.mean([any("fails" in one for one in outcomes) for outcomes in told])
+                yield f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets
+            else:
+                share = np.mean([one is Outcome.SCATTER for outcomes in told for one in outcomes])
+                yield f"validate, {name}, {truth}: found", float(share), sets * CLASSES
+
+
+def _validated(sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]) -> list[Outcome]:
+    between, noise, heavy, host = setting
+    found: list[list[Evidence | Verdict]] = []
+    for position in range(CLASSES):
+        rng = np.random.default_rng([*seed, position])
+        groups, deviation = _drawn(rng, sizes, between, noise, heavy)
+        size = rng.normal(0, 0.7, len(sizes))[groups] + rng.normal(0, 1.5, len(groups))
+        law = np.exp(4 + size + rng.normal(0, host, len(groups)))
+        target = np.exp(4 + size + deviation)
+        found.append([*gathered(target, law[:, None], groups, MARGIN, 200, seed[-1], sized=True)])
+    return [judge(one, MARGIN).outcome for (one,) in adjusted(found) if isinstance(one, Evidence)]
+
+
+def _drawn(
+    rng: np.random.Generator, sizes: list[int], between: float, noise: float, heavy: bool
+) -> tuple[IntArray, FloatArray]:
+    """Return the group and the log deviation of each row; heavy: Student's t of 3 degrees, of the same variance."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    each = rng.standard_t(3, len(groups)) / np.sqrt(3) if heavy else rng.normal(size=len(groups))
+    return groups, rng.normal(0, between, len(sizes))[groups] + noise * each
+
+
+CHECKED: Final = {  # groups trained, new groups, how groups differ, heavy tails
+    "16 groups, 8 new": ([20] * 16, [10] * 8, 0.05, False),
+    "5 groups, 5 new": ([20] * 5, [10] * 5, 0.05, False),
+    "16 unequal groups, 8 new": ([200] * 2 + [10] * 14, [10] * 8, 0.05, False),
+    "16 unequal groups that differ by 10 %, heavy tails, 8 new": ([200] * 2 + [10] * 14, [10] * 8, 0.10, True),
+}
+
+
+def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECKED)) -> Iterator[Row]:
+    """Yield what `check` says of rows that are as the training rows were, and of rows that are shifted by 10 %."""
+    for name in settings:
+        for shift in (0.0, 0.10):
+            told = [_checked(*CHECKED[name], shift, [seed, draw]) for draw in range(sets)]
+            alarms, valid = (
+                [one in kinds for one in told] for kinds in ((Answer.SHIFTED, Answer.RETRAIN), (Answer.VALID,))
+            )
+            if not shift:
+                yield f"check, {name}, unchanged: alarm", float(np.mean(alarms)), sets
+            yield f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets
+
+
+def _checked(trained: list[int], new: list[int], between: float, heavy: bool, shift: float, seed: list[int]) -> Answer:
+    rng = np.random.default_rng(seed)
+    tables = []
+    for sizes, name, by in ((trained, "g", 0.0), (new, "n", np.log1p(shift))):
+        groups, deviation = _drawn(rng, sizes, between, 0.05, heavy)
+        predicted = np.exp(rng.normal(4, 1, len(groups)))
+        names = [f"{name}{group}" for group in groups]
+        tables.append(
+            pd.DataFrame({"observed": predicted * np.exp(by + deviation), "predicted": predicted, "group": names})
+        )
+    before, after = tables
+    intervals = ConformalIntervals("grouped").fit(before["observed"], before["predicted"], before["group"])
+    lower, upper = intervals.bounds(after["predicted"], 0.9)
+    asked = after.assign(lower=lower, upper=upper, within=True, **{"class": "one"})
+    return assess(asked, {"grouped": before}, margin=MARGIN, seed=seed[-1]).outcome
+
+
+CELLS: Final = (scaling_verdicts, check_verdicts)
+
+
+def main() -> None:
+    """Print every cell."""
+    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    for cell in CELLS:
+        for name, share, count in cell(sets, 0):
+            print(f"{name:90s} {100 * share:5.1f} %  of {count}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
