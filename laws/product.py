@@ -56,6 +56,8 @@ class ProductLaw:
         Elements of the result that fill half of the compute units.
     in_bytes, out_bytes : float
         Of one element of the inputs and of the result.
+    weight_bytes : float, optional
+        Of one element of the weights, where they are stored narrower than they are computed with.
     """
 
     rate_tflops: float
@@ -63,6 +65,7 @@ class ProductLaw:
     outputs_half: float
     in_bytes: float
     out_bytes: float = 2.0
+    weight_bytes: float | None = None
 
     def time_us(self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0) -> FloatArray:
         """Return the time of products of (n, k) weights with so many tokens, without a launch.
@@ -70,7 +73,8 @@ class ProductLaw:
         ``copies`` are the weight matrices among which the tokens are spread (the experts of a mixture). All broadcast.
         """
         n, tokens, k, copies = (np.asarray(one, dtype=np.float64) for one in (n, tokens, k, copies))
-        moved = (copies * n * k + tokens * k) * self.in_bytes + n * tokens * self.out_bytes
+        weights = copies * n * k * (self.in_bytes if self.weight_bytes is None else self.weight_bytes)
+        moved = weights + tokens * k * self.in_bytes + n * tokens * self.out_bytes
         return self.work_us(2.0 * n * k * tokens, moved, n * tokens)
 
     def work_us(self, flop: FloatArray, moved: FloatArray, outputs: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ DATA = {
     "report/tables.js",
     "workloads/constants.toml",
     "workloads/hpl_scores.csv",
-    "workloads/models.csv",
+    "workloads/models.toml",
     "workloads/releases.toml",
 }
 

@@ -1,7 +1,11 @@
 """A model as the numbers that decide its matrices, and the kernels of one of its layers on one GPU.
 
-A name of models.csv, a Hugging Face ``config.json`` or its contents enter `find`; an `Architecture` leaves. `layer`
-says which matrices one GPU has of it, `attention_flop` and `cached_per_token` how much attention and cache.
+`known_models.find` and `model_config.from_config` make an `Architecture`. `layer` says which matrices one GPU has of
+it, `attention_flop`, `cached_bytes` and `read_bytes` how much attention and cache.
+
+Layers need not be alike: a model is a list of attentions (each of so many layers, all of the context or a window of
+it), of recurrent mixers (linear attention, state spaces), of dense feed-forward parts by width, and one mixture. What
+is said of "a layer" is a mean over all of them.
 
 Tensor parallelism cuts the heads and the inner width of the feed-forward part (Shoeybi et al., Megatron-LM,
 arXiv:1909.08053): the projections into the heads and into the inner width by columns, those out of them by rows, with
@@ -11,24 +15,24 @@ and back. `check_split` says which numbers of GPUs a model can be cut into.
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
-from ..errors import DataError, ParameterError, nearest
+from ..errors import DataError, ParameterError
 
 _LARGEST: Final = 10**7
 """No dimension of a model is larger: what is, was mistyped."""
 _MOST_LAYERS: Final = 10_000
+STATE_BYTES: Final = 4.0
+"""Of an element of a recurrent state, which is kept in 32 bits."""
+PARTS: Final = ("attention", "output", "dense", "shared", "experts")
+"""Of a model whose weights may be kept in formats of their own: projections into the heads and out of them (of
+recurrent mixers too), dense feed-forward parts, experts that every token visits, and the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,108 @@ class Latent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attention:
+    """The attention of so many layers.
+
+    Attributes
+    ----------
+    layers, heads, kv_heads, head_dim : int
+        How many layers have it, query heads, heads with keys, width of a head.
+    value_dim : int
+        Width of a value where it is another (0: it is not).
+    window : int
+        Tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do.
+    picked : int
+        Tokens that a query looks at of all that are kept (0: all), as sparse attention does.
+    index_heads, index_dim : int
+        Of the small attention that picks them; its keys are cached too (0: there is none, or another layer's serves).
+    gated : bool
+        Whether a gate as wide as the queries multiplies the result.
+    one_projection : bool
+        Whether keys and values are one projection.
+    latent : Latent or None
+        Widths of latent attention.
+    """
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int = 0
+    window: int = 0
+    picked: int = 0
+    index_heads: int = 0
+    index_dim: int = 0
+    gated: bool = False
+    one_projection: bool = False
+    latent: Latent | None = None
+
+    @property
+    def value(self) -> int:
+        """Width of a value."""
+        return self.latent.value if self.latent else self.value_dim or self.head_dim
+
+    def cached(self, tp: int = 1) -> float:
+        """Return the elements of keys and values that one token leaves in one layer on one of ``tp`` GPUs.
+
+        Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
+        """
+        if self.latent is not None:
+            return float(self.latent.cache_rank + self.latent.rotary)
+        return self.kv_heads * (self.head_dim + self.value) * max(1.0 / tp, 1.0 / self.kv_heads)
+
+    def pairs(self, query: FloatArray, context: FloatArray, *, causal: bool) -> FloatArray:
+        """Return the pairs of queries and keys of new tokens that end a context, of one head."""
+        if not causal:
+            return query * context
+        most = self.window or self.picked or np.inf
+
+        def below(length: FloatArray) -> FloatArray:
+            near = np.minimum(length, most)
+            return near * near / 2 + np.where(length > near, (length - near) * near, 0.0)
+
+        return below(context) - below(context - query)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent:
+    """What so many layers have in place of attention: linear attention, or a state space.
+
+    ``into`` is the width of the projections into it, ``inner`` of what leaves it, ``state`` the elements that a
+    sequence keeps, however long it is (Gated DeltaNet, arXiv:2412.06464; Mamba-2, arXiv:2405.21060).
+    """
+
+    layers: int
+    into: int
+    inner: int
+    state: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense:
+    """Dense feed-forward parts of one inner width, in so many layers."""
+
+    layers: int
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """The mixtures of experts of so many layers.
+
+    Each has ``experts`` of inner ``width``, of which a token visits ``visited``; every token visits ``shared`` more
+    inner width besides. ``inputs`` is the width that tokens are projected to before the experts (0: they are not).
+    """
+
+    layers: int
+    experts: int
+    visited: int
+    width: int
+    shared: int = 0
+    inputs: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """A transformer as its configuration describes it.
 
@@ -56,62 +162,109 @@ class Architecture:
         Name, for people.
     hidden, layers, vocab : int
         Width of the residual stream, number of layers, number of tokens known.
-    heads, kv_heads, head_dim : int
-        Query heads, key and value heads (fewer: grouped queries), width of a head.
-    ffn : int
-        Inner width of the dense feed-forward part.
+    attention, recurrent, dense, mixture
+        What the layers are made of; of several attentions the widest-reaching is the first.
     gated : bool
-        Whether that has three matrices (gate, up, down) or two.
-    experts, experts_per_token, shared_experts, expert_ffn, dense_layers : int
-        Of a mixture: experts per layer, how many a token visits, how many every token visits besides, their inner
-        width, and the layers that have none. 0 for a dense model.
+        Whether a feed-forward part has three matrices (gate, up, down) or two.
     causal : bool
         False of an encoder: every token attends to every other.
-    latent : Latent or None
-        Widths of latent attention.
     tied : bool
         Whether the embedding is the output matrix too.
+    formats : dict of str to str
+        Number formats that the checkpoint keeps its weights in, by `PARTS`: ``fp8``, or ``fp4/bf16`` where products
+        are to be computed in another. What is not named is in 16 bits.
+    kv_format : str
+        That the checkpoint asks for its cache; empty: none.
     """
 
     name: str
     hidden: int
     layers: int
     vocab: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
+    attention: tuple[Attention, ...]
+    recurrent: tuple[Recurrent, ...] = ()
+    dense: tuple[Dense, ...] = ()
+    mixture: Mixture | None = None
     gated: bool = True
-    experts: int = 0
-    experts_per_token: int = 0
-    shared_experts: int = 0
-    expert_ffn: int = 0
-    dense_layers: int = 0
     causal: bool = True
-    latent: Latent | None = None
     tied: bool = False
+    formats: Mapping[str, str] = field(default_factory=dict)
+    kv_format: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("hidden", "layers", "vocab", "heads", "kv_heads", "head_dim", "ffn"):
-            _check(self.name, field, getattr(self, field), least=1)
-        for field in ("experts", "experts_per_token", "shared_experts", "expert_ffn", "dense_layers"):
-            _check(self.name, field, getattr(self, field), least=0)
-        if self.heads % self.kv_heads:
-            raise DataError(f"{self.name}: {self.kv_heads} key heads do not divide {self.heads} query heads")
-        if self.experts and not 0 < self.experts_per_token <= self.experts:
-            raise DataError(f"{self.name}: a token visits {self.experts_per_token} of {self.experts} experts")
-        if self.experts and not self.expert_ffn:
-            raise DataError(f"{self.name}: the inner width of its {self.experts} experts is missing")
+        for name in ("hidden", "layers", "vocab"):
+            check(self.name, name, getattr(self, name), least=1)
+        for part in (*self.attention, *self.recurrent, *self.dense, *([self.mixture] if self.mixture else [])):
+            for name, value in vars(part).items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    needed = name in ("layers", "heads", "kv_heads", "head_dim", "experts", "width", "into", "inner")
+                    check(self.name, name, value, least=int(needed))
+            if part.layers > self.layers:
+                raise DataError(f"{self.name}: {part.layers} of its {self.layers} layers are said to be of one kind")
+        for one in self.attention:
+            if one.heads % one.kv_heads:
+                raise DataError(f"{self.name}: {one.kv_heads} key heads do not divide {one.heads} query heads")
+        if not self.attention and not self.recurrent:
+            raise DataError(f"{self.name}: no layer mixes tokens, by attention or otherwise")
+        if (one := self.mixture) and not 0 < one.visited <= one.experts:
+            raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
+
+    @property
+    def heads(self) -> int:
+        """Query heads of the first attention; 0 where there is none."""
+        return self.attention[0].heads if self.attention else 0
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads with keys of the first attention."""
+        return self.attention[0].kv_heads if self.attention else 0
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head of the first attention."""
+        return self.attention[0].head_dim if self.attention else 0
+
+    @property
+    def latent(self) -> Latent | None:
+        """Widths of latent attention."""
+        return self.attention[0].latent if self.attention else None
+
+    @property
+    def ffn(self) -> int:
+        """Inner width of the widest dense feed-forward part; 0 where there is none."""
+        return max((one.width for one in self.dense), default=0)
+
+    @property
+    def experts(self) -> int:
+        """Experts of a layer; 0 for a dense model."""
+        return self.mixture.experts if self.mixture else 0
+
+    @property
+    def experts_per_token(self) -> int:
+        """Experts that a token visits."""
+        return self.mixture.visited if self.mixture else 0
+
+    @property
+    def expert_ffn(self) -> int:
+        """Inner width of an expert."""
+        return self.mixture.width if self.mixture else 0
 
     @property
     def mixture_layers(self) -> int:
         """Layers whose feed-forward part is a mixture of experts."""
-        return self.layers - self.dense_layers if self.experts else 0
+        return self.mixture.layers if self.mixture else 0
 
     @property
-    def plain_layers(self) -> int:
-        """Layers whose feed-forward part is dense."""
-        return self.layers - self.mixture_layers
+    def met_width(self) -> int:
+        """Inner width of the feed-forward part that a token meets in a layer: the widest of any."""
+        met = self.mixture.visited * self.mixture.width + self.mixture.shared if self.mixture else 0
+        return max(self.ffn, met)
+
+    @property
+    def sums(self) -> float:
+        """Sums over the GPUs that share a layer, per layer: one behind each mixer and each feed-forward part."""
+        parts = (*self.attention, *self.recurrent, *self.dense)
+        return (sum(one.layers for one in parts) + self.mixture_layers) / self.layers
 
     @property
     def ffn_matrices(self) -> int:
@@ -119,20 +272,9 @@ class Architecture:
         return 3 if self.gated else 2
 
     @property
-    def attention_parameters(self) -> int:
-        """Weights of the attention of one layer."""
-        if self.latent is None:
-            return self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        one = self.latent
-        wide = self.heads * (one.plain + one.rotary)
-        query = one.query_rank * (self.hidden + wide) if one.query_rank else self.hidden * wide
-        cached = self.hidden * (one.cache_rank + one.rotary) + one.cache_rank * self.heads * (one.plain + one.value)
-        return query + cached + self.hidden * self.heads * one.value
-
-    @property
     def expert_parameters(self) -> int:
         """Weights of one expert."""
-        return self.ffn_matrices * self.hidden * self.expert_ffn
+        return self.ffn_matrices * (self.mixture.inputs or self.hidden) * self.mixture.width if self.mixture else 0
 
     @property
     def embedding_parameters(self) -> int:
@@ -141,230 +283,74 @@ class Architecture:
 
     @property
     def parameters(self) -> int:
-        """All weights; norms and biases, well under 0.1 %, are not counted."""
-        return self._weights(self.experts + self.shared_experts)
+        """All weights; norms, biases and convolutions, well under 0.1 %, are not counted."""
+        return self.embedding_parameters + round(layer(self).weights * self.layers)
 
     @property
     def active_parameters(self) -> int:
         """Weights that one token meets."""
-        return self._weights(self.experts_per_token + self.shared_experts)
+        idle = self.mixture_layers * (self.experts - self.experts_per_token) * self.expert_parameters
+        return self.parameters - idle
 
     @property
-    def cached_per_token(self) -> int:
-        """Elements that one token leaves in the cache of one layer, before it is split over GPUs."""
-        if self.latent is not None:
-            return self.latent.cache_rank + self.latent.rotary
-        return 2 * self.kv_heads * self.head_dim
-
-    def _weights(self, experts: int) -> int:
-        plain = self.plain_layers * self.ffn_matrices * self.hidden * self.ffn
-        router = self.mixture_layers * self.hidden * self.experts
-        mixture = self.mixture_layers * experts * self.expert_parameters + router
-        return self.embedding_parameters + self.layers * self.attention_parameters + plain + mixture
+    def cached_per_token(self) -> float:
+        """Elements that one token leaves in the cache of a layer, of a mean one, before it is split over GPUs."""
+        return cached_per_token(self, 1)
 
 
-def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
-    """Return the architecture of a model.
+def cached_per_token(model: Architecture, tp: int) -> float:
+    """Return the elements that one token leaves in the cache of a mean layer on one of ``tp`` GPUs, windows unfilled.
 
-    Parameters
-    ----------
-    model : str, Path or mapping
-        A name of `names`, in any spelling of case and separators and with what follows a known name (``-Instruct``,
-        ``-FP8-KV``); the path of a Hugging Face ``config.json``, or of the folder that holds it; or its contents.
-
-    Raises
-    ------
-    DataError
-        The name is unknown (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
-
-    Examples
-    --------
-    >>> model = find("llama-3.1-70b")
-    >>> model.layers, model.kv_heads, round(model.parameters / 1e9, 1)
-    (80, 8, 70.6)
+    Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
     """
-    if isinstance(model, Architecture):
-        return model
-    if isinstance(model, Mapping):
-        return from_config(model)
-    path = Path(model)
-    if path.suffix == ".json" or path.is_dir():
-        file = path / "config.json" if path.is_dir() else path
-        try:
-            config = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"cannot be read as a model's configuration: {error}", source=str(file)) from None
-        if not isinstance(config, dict):
-            wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
-            raise DataError(f"must hold a JSON object ({wanted}), holds a {type(config).__name__}", source=str(file))
-        title = file.resolve().parent.name if file.stem == "config" else file.stem
-        return from_config(config, name=str(config.get("_name_or_path") or title))
-    if path.is_file():
-        raise DataError(
-            "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
-            source=str(path),
-        )
-    if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
-        raise DataError("no such file or folder", source=str(path))
-    known = {_plain(key): one for key, one in _known().items()}
-    plain = _plain(str(model).rsplit("/", 1)[-1])
-    fits = [key for key in known if plain.startswith(key)]
-    if not fits:
-        raise DataError(f"unknown model {str(model)!r}: {nearest(str(model), _known())} (or the path of a config.json)")
-    return known[max(fits, key=len)]
+    return sum(one.layers * (one.cached(tp) + one.index_dim) for one in model.attention) / model.layers
 
 
-def names() -> list[str]:
-    """Return the names of the models that are known."""
-    return list(_known())
-
-
-_UNGATED: Final = {
-    "bert", "bloom", "camembert", "codegen", "electra", "esm", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox",
-    "gptj", "mpnet", "mpt", "nemotron", "opt", "persimmon", "phi", "refinedweb", "refinedwebmodel", "roberta",
-    "starcoder2", "xglm", "xlm-roberta",
-}  # fmt: skip
-"""Types whose feed-forward part has two matrices, whatever the activation; ``model_type`` in small letters."""
-_GATED: Final = {"gemma", "gemma2", "gemma3", "gemma3_text", "modernbert", "recurrent_gemma"}
-"""Types that have three with an activation that elsewhere means two."""
-_ENCODERS: Final = {
-    "bert", "camembert", "deberta", "deberta-v2", "electra", "ernie", "esm", "luke", "modernbert", "mpnet",
-    "nomic_bert", "roberta", "xlm-roberta",
-}  # fmt: skip
-_UNTIED: Final = {
-    "codegen", "deepseek", "deepseek_v2", "deepseek_v3", "gpt_neox", "gpt_oss", "gptj", "granite", "llama", "llama4",
-    "llama4_text", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "persimmon", "phi", "phi3", "phimoe", "qwen",
-    "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "stablelm",
-}  # fmt: skip
-"""Types whose output matrix is not the embedding where the configuration does not say; of all others it is."""
-_ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
-_NO_ATTENTION: Final = ("mamba_d_state", "state_size", "ssm_cfg", "ssm_state_size", "linear_num_value_heads")
-"""Keys of layers that are no attention: state spaces, linear attention."""
-
-
-def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
-    """Return the architecture that a Hugging Face configuration describes.
-
-    What a configuration leaves out follows from its ``model_type``, as in the classes of transformers: whether the
-    feed-forward part is gated, whether the embedding is the output matrix too, how many heads have keys, which layers
-    have experts. Of a model of several parts (``text_config``) it is the language model.
-
-    Raises
-    ------
-    DataError
-        A figure is missing or cannot be, or the model has what is not forecast: state spaces, linear attention, an
-        encoder beside its decoder.
-    """
-    given = _Config.of(config, name)
-    number, kind = given.number, given.kind
-    hidden = number("hidden_size", "n_embd", "n_embed", "d_model")
-    heads = number("num_attention_heads", "n_head", "n_heads")
-    layers = number("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-    ffn = number("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden)
-    activation = str(next((given.fields[key] for key in _ACTIVATIONS if given.fields.get(key)), "silu")).lower()
-    gated = kind in _GATED or "glu" in activation or activation in ("silu", "swish")
-    latent = None
-    if given.fields.get("kv_lora_rank"):
-        latent = Latent(
-            query_rank=number("q_lora_rank", default=0),
-            cache_rank=number("kv_lora_rank"),
-            plain=number("qk_nope_head_dim"),
-            rotary=number("qk_rope_head_dim"),
-            value=number("v_head_dim"),
-        )
-    return Architecture(
-        name=given.title,
-        hidden=hidden,
-        layers=layers,
-        vocab=number("vocab_size", "padded_vocab_size"),
-        heads=heads,
-        kv_heads=_key_heads(given, heads),
-        head_dim=number("head_dim", "kv_channels", default=hidden // max(heads, 1)),
-        gated=gated and kind not in _UNGATED,
-        causal=kind not in _ENCODERS and not any(str(one).endswith("ForMaskedLM") for one in given.architectures),
-        latent=latent,
-        tied=bool(given.fields.get("tie_word_embeddings", bool(kind) and kind not in _UNTIED)),
-        **_feed_forward_of(given, ffn, layers),
+def cached_bytes(model: Architecture, tp: int, tokens: ArrayLike, bits: float) -> FloatArray:
+    """Return the bytes that a sequence of so many tokens keeps in all layers, on one of ``tp`` GPUs."""
+    tokens = np.asarray(tokens, dtype=np.float64)
+    kept = sum(
+        one.layers * (one.cached(tp) + one.index_dim) * np.minimum(tokens, one.window or np.inf)
+        for one in model.attention
     )
+    return np.asarray(kept * bits / 8 + _states(model, tp))
 
 
-@dataclass(frozen=True)
-class _Config:
-    """A configuration, with those of its parts that describe the language model."""
-
-    fields: Mapping[str, Any]
-    title: str
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], name: str) -> _Config:
-        fields = dict(config)
-        for part in ("text_config", "llm_config", "attn_config", "ffn_config"):
-            if isinstance(inner := fields.get(part), Mapping):
-                fields |= inner
-        title = name or str(fields.get("_name_or_path") or fields.get("model_type") or "the model")
-        if other := [key for key in _NO_ATTENTION if fields.get(key) is not None]:
-            raise DataError(f"{title}: has layers that are no attention ({other[0]}), which are not forecast")
-        if fields.get("is_encoder_decoder"):
-            raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
-        return cls(fields, title)
-
-    @property
-    def architectures(self) -> Sequence[Any]:
-        found = self.fields.get("architectures")
-        return found if isinstance(found, list) else []
-
-    @property
-    def kind(self) -> str:
-        return str(self.fields.get("model_type") or "").lower()
-
-    def number(self, *keys: str, default: int | None = None) -> int:
-        for key in keys:
-            if self.fields.get(key) is not None:
-                return _check(self.title, key, self.fields[key], least=0)
-        if default is None:
-            raise DataError(f"{self.title}: the configuration has no {keys[0]}")
-        return default
+def read_bytes(model: Architecture, tp: int, tokens: ArrayLike, bits: float) -> FloatArray:
+    """Return the bytes that a step moves for a sequence of so many tokens: cached keys and values, states both ways."""
+    tokens = np.asarray(tokens, dtype=np.float64)
+    read = sum(
+        one.layers * (one.cached(tp) * np.minimum(tokens, one.window or one.picked or np.inf) + one.index_dim * tokens)
+        for one in model.attention
+    )
+    return np.asarray(read * bits / 8 + 2.0 * _states(model, tp))
 
 
-def _key_heads(config: _Config, heads: int) -> int:
-    stated, several = config.fields, ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
-    if config.kind == "falcon" and not stated.get("new_decoder_architecture"):
-        return 1 if stated.get("multi_query", True) else heads  # num_kv_heads is written, and not looked at
-    if stated.get("multi_query") and not any(stated.get(name) for name in several):
-        return 1
-    known = () if stated.get("multi_query_attention") is False else several
-    return config.number("num_key_value_heads", *known, default=heads)
+def _states(model: Architecture, tp: int) -> float:
+    return sum(one.layers * one.state for one in model.recurrent) * STATE_BYTES / tp
 
 
-def _feed_forward_of(config: _Config, ffn: int, layers: int) -> dict[str, int]:
-    """Return the inner width of the dense feed-forward parts, and what there is of experts."""
-    number, stated = config.number, config.fields
-    experts = number("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0)
-    if not experts:
-        return {"ffn": ffn}
-    width, shared = number("moe_intermediate_size", default=ffn), number("n_shared_experts", default=0)
-    if stated.get("shared_expert_intermediate_size"):
-        whole = number("shared_expert_intermediate_size")
-        if not width or whole % width:
-            raise DataError(f"{config.title}: a shared expert {whole} wide is no multiple of the {width} of the others")
-        shared = whole // width
-    if config.kind.startswith("llama4"):
-        shared, ffn = 1, number("intermediate_size_mlp", default=ffn)
-    every = number("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", default=1) or 1
-    first, plain = number("first_k_dense_replace", default=0), stated.get("mlp_only_layers")
-    plain = plain if isinstance(plain, list) else []
-    mixtures = [place for place in range(first, layers) if (place + 1) % every == 0 and place not in plain]
-    return {
-        "ffn": ffn,
-        "experts": experts,
-        "experts_per_token": number("num_experts_per_tok", "experts_per_token", "moe_topk", "moe_top_k", default=0),
-        "shared_experts": shared,
-        "expert_ffn": width,
-        "dense_layers": layers - len(mixtures),
-    }
+def attention_flop(model: Architecture, query: ArrayLike, context: ArrayLike, tp: int) -> FloatArray:
+    """Return the operations of scores and weighted sums of one sequence in a mean layer, on one of ``tp`` GPUs.
+
+    ``query`` new tokens attend to a ``context`` that ends with them; a causal kernel skips what lies ahead, a window
+    what lies too far back. A recurrent layer reads and writes its state once a token.
+    """
+    q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    found = np.zeros(np.broadcast(q, context).shape)
+    for one in model.attention:
+        pairs = one.pairs(q, context, causal=model.causal)
+        found = found + one.layers * 2.0 * pairs * (one.head_dim + one.value) * one.heads / tp
+        if one.index_heads:
+            everywhere = replace(one, picked=0, window=0).pairs(q, context, causal=model.causal)
+            found = found + one.layers * 2.0 * everywhere * one.index_dim * one.index_heads
+    for mixer in model.recurrent:
+        found = found + mixer.layers * 4.0 * q * mixer.state / tp
+    return found / model.layers
 
 
-def _check(name: str, field: str, value: object, *, least: int) -> int:
+def check(name: str, field: str, value: object, *, least: int) -> int:
+    """Return a dimension as a whole number; a DataError that names model and field where it cannot be one."""
     most = _MOST_LAYERS if "layer" in field else _LARGEST
     known = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
     if not known or value != int(value):
@@ -372,34 +358,25 @@ def _check(name: str, field: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-def _plain(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
-
-
-@cache
-def _known() -> dict[str, Architecture]:
-    text = resources.files("flopcast.workloads").joinpath("models.csv").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    found = {}
-    for row in csv.DictReader(lines):
-        name, latent = row.pop("name"), row.pop("latent")
-        figures: dict[str, Any] = {key: int(value) for key, value in row.items() if value}
-        figures |= {key: bool(figures[key]) for key in ("gated", "causal")}
-        if latent:
-            widths = ("query_rank", "cache_rank", "plain", "rotary", "value")
-            figures["latent"] = Latent(**dict(zip(widths, map(int, latent.split()), strict=True)))
-        found[name] = Architecture(name=name, **figures)
-    return found
-
-
 @dataclass(frozen=True)
 class Matrix:
-    """Weights of one product on one GPU: ``outputs`` by ``inputs``, and the part of the layers that have it."""
+    """Weights of one product on one GPU: ``outputs`` by ``inputs``, and the part of the layers that have it.
+
+    ``part`` is one of `PARTS`, which may have a number format of its own (empty: 16 bits whatever the others are in);
+    ``cut`` whether GPUs that share a layer hold a piece each, or every one of them all of it.
+    """
 
     name: str
     outputs: int
     inputs: int
     share: float = 1.0
+    part: str = "attention"
+    cut: bool = True
+
+    @property
+    def weights(self) -> float:
+        """Weights of a mean layer."""
+        return self.outputs * self.inputs * self.share
 
 
 @dataclass(frozen=True)
@@ -417,6 +394,11 @@ class Experts:
     visited: int
     share: float
     senders: float
+
+    @property
+    def weights(self) -> float:
+        """Weights of the experts held here, in a mean layer."""
+        return self.share * self.held * sum(one.outputs * one.inputs for one in self.matrices)
 
     def visits(self, tokens: ArrayLike) -> FloatArray:
         """Return the visits to the experts held here, if the tokens of each sender spread evenly."""
@@ -438,10 +420,15 @@ class Layer:
     @property
     def weights(self) -> float:
         """Weights of an average layer on this GPU."""
-        found = sum(one.outputs * one.inputs * one.share for one in self.matrices)
+        return sum(self.weights_by_part().values())
+
+    def weights_by_part(self) -> dict[str, float]:
+        """Return the weights of an average layer on this GPU by `PARTS`; routers are under ""."""
+        found: dict[str, float] = {}
+        for one in self.matrices:
+            found[one.part] = found.get(one.part, 0.0) + one.weights
         if self.experts:
-            each = sum(one.outputs * one.inputs for one in self.experts.matrices)
-            found += self.experts.share * self.experts.held * each
+            found["experts"] = self.experts.weights
         return found
 
 
@@ -454,8 +441,8 @@ def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
         ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple of them, or ``ep``
         does not divide the experts; the message says what would.
     """
-    if not _cuts_heads(model, tp):
-        fits = [n for n in range(1, min(model.heads, 64) + 1) if _cuts_heads(model, n)]
+    if not cuts_heads(model, tp):
+        fits = [n for n in range(1, min(model.heads, 64) + 1) if cuts_heads(model, n)]
         heads = f"{model.heads} heads" + (f", {model.kv_heads} with keys," if model.kv_heads != model.heads else "")
         raise ParameterError("tp", f"must divide the {heads} of {model.name}, got {tp}: {', '.join(map(str, fits))} do")
     if ep > 1 and not model.experts:
@@ -464,8 +451,12 @@ def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
         raise ParameterError("ep", f"must divide the {model.experts} experts of {model.name}, got {ep}")
 
 
-def _cuts_heads(model: Architecture, tp: int) -> bool:
-    return model.heads % tp == 0 and (model.kv_heads % tp == 0 or tp % model.kv_heads == 0)
+def cuts_heads(model: Architecture, tp: int) -> bool:
+    """Whether ``tp`` GPUs can share the heads of every layer."""
+    return all(
+        one.heads % tp == 0 and (one.kv_heads % tp == 0 or tp % one.kv_heads == 0 or one.latent is not None)
+        for one in model.attention
+    )
 
 
 def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
@@ -473,6 +464,7 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
 
     Examples
     --------
+    >>> from flopcast.workloads.known_models import find
     >>> for one in layer(find("llama-3.1-70b"), tp=8).matrices:
     ...     print(one.name, one.outputs, one.inputs)
     qkv 1280 8192
@@ -480,56 +472,48 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     up 7168 8192
     down 8192 3584
     """
-    plain = model.plain_layers / model.layers
-    shared = model.shared_experts * model.expert_ffn
-    one, heads = model.latent, model.heads // tp
-    if one is None:
-        projected = round((model.heads / tp + 2 * max(model.kv_heads / tp, 1.0)) * model.head_dim)
-        inner = model.heads * model.head_dim // tp
-        matrices = [Matrix("qkv", projected, model.hidden), Matrix("out", model.hidden, inner)]
-    else:
-        matrices = [
-            Matrix("compress", one.query_rank + one.cache_rank + one.rotary, model.hidden),
-            Matrix("query", heads * (one.plain + one.rotary), one.query_rank or model.hidden),
-            Matrix("keys and values", heads * (one.plain + one.value), one.cache_rank),
-            Matrix("out", model.hidden, heads * one.value),
-        ]
-    if model.plain_layers:
-        matrices += _feed_forward(model, model.ffn, tp, plain)
-    if shared:
-        matrices += _feed_forward(model, shared, tp, 1.0 - plain, "shared ")
-    if not model.experts:
+    hidden, matrices = model.hidden, list[Matrix]()
+    for one in model.attention:
+        share, heads = one.layers / model.layers, one.heads // tp
+        if (latent := one.latent) is None:
+            keys = max(one.kv_heads / tp, 1.0) * (one.head_dim + (0 if one.one_projection else one.value))
+            queries = one.heads / tp * (one.head_dim * (2 if one.gated else 1))
+            matrices.append(Matrix("qkv", round(queries + keys), hidden, share))
+        else:
+            compressed = latent.query_rank + latent.cache_rank + latent.rotary
+            source = latent.query_rank or hidden
+            matrices += [
+                Matrix("compress", compressed, hidden, share, cut=False),
+                Matrix("query", heads * (latent.plain + latent.rotary), source, share),
+                Matrix("keys and values", heads * (latent.plain + latent.value), latent.cache_rank, share),
+            ]
+        if one.index_heads:
+            source = one.latent.query_rank if one.latent and one.latent.query_rank else hidden
+            matrices.append(Matrix("index query", one.index_heads * one.index_dim, source, share, cut=False))
+            matrices.append(Matrix("index key", one.index_dim + one.index_heads, hidden, share, cut=False))
+        matrices.append(Matrix("out", hidden, one.heads * one.value // tp, share, "output"))
+    for mixer in model.recurrent:
+        share = mixer.layers / model.layers
+        matrices.append(Matrix("into state", -(-mixer.into // tp), hidden, share))
+        matrices.append(Matrix("out of state", hidden, -(-mixer.inner // tp), share, "output"))
+    for plain in model.dense:
+        matrices += _feed_forward(model, hidden, plain.width, tp, plain.layers / model.layers, "dense")
+    if (mixture := model.mixture) is None:
         return Layer(tuple(matrices), None)
-    matrices.append(Matrix("router", model.experts, model.hidden, 1.0 - plain))
-    cut = 1 if ep > 1 else tp
-    each = tuple(_feed_forward(model, model.expert_ffn, cut, 1.0, "expert "))
+    share = mixture.layers / model.layers
+    if mixture.shared:
+        matrices += _feed_forward(model, hidden, mixture.shared, tp, share, "shared")
+    matrices.append(Matrix("router", mixture.experts, hidden, share, "", cut=False))
+    if mixture.inputs:
+        matrices.append(Matrix("into experts", mixture.inputs, hidden, share, "shared", cut=False))
+        matrices.append(Matrix("out of experts", hidden, mixture.inputs, share, "shared", cut=False))
+    each = _feed_forward(model, mixture.inputs or hidden, mixture.width, 1 if ep > 1 else tp, 1.0, "experts")
     senders = ep / tp if ep > 1 else 1.0
-    held = model.experts // ep
-    return Layer(tuple(matrices), Experts(each, held, model.experts, model.experts_per_token, 1.0 - plain, senders))
+    held = mixture.experts // ep
+    return Layer(tuple(matrices), Experts(tuple(each), held, mixture.experts, mixture.visited, share, senders))
 
 
-def cached_per_token(model: Architecture, tp: int) -> float:
-    """Return the elements that one token leaves in the cache of one layer on one of ``tp`` GPUs.
-
-    Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
-    """
-    if model.latent is not None:
-        return float(model.cached_per_token)
-    return model.cached_per_token * max(1.0 / tp, 1.0 / model.kv_heads)
-
-
-def attention_flop(model: Architecture, query: ArrayLike, context: ArrayLike, tp: int) -> FloatArray:
-    """Return the operations of scores and weighted sums of one sequence in one layer, on one of ``tp`` GPUs.
-
-    ``query`` new tokens attend to a ``context`` that ends with them; a causal kernel skips what lies ahead.
-    """
-    q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    pairs = q * (context - q / 2) if model.causal else q * context
-    widths = 2 * model.head_dim if model.latent is None else model.head_dim + model.latent.value
-    return 2.0 * pairs * widths * model.heads / tp
-
-
-def _feed_forward(model: Architecture, inner: int, tp: int, share: float, kind: str = "") -> list[Matrix]:
+def _feed_forward(model: Architecture, inputs: int, inner: int, tp: int, share: float, part: str) -> list[Matrix]:
     width = -(-inner // tp)
-    into = (model.ffn_matrices - 1) * width
-    return [Matrix(f"{kind}up", into, model.hidden, share), Matrix(f"{kind}down", model.hidden, width, share)]
+    into, kind = (model.ffn_matrices - 1) * width, {"shared": "shared ", "experts": "expert "}.get(part, "")
+    return [Matrix(f"{kind}up", into, inputs, share, part), Matrix(f"{kind}down", inputs, width, share, part)]

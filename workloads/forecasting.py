@@ -55,7 +55,7 @@ from .releases import (
     standard_normal,
     unknown_release,
 )
-from .setting import Setting, complete
+from .setting import Setting, complete, computed_in
 from .training import counted_flop, training_memory, training_parts
 
 # Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each rests on).
@@ -246,7 +246,7 @@ def roofline_s(setting: Setting) -> float:
     """
     model, gpu = setting.model, setting.gpu
     try:
-        rate = gpu.peak_tflops(setting.dtype) * 1e12 * setting.gpus
+        rate = gpu.peak_tflops(computed_in(gpu, setting.dtype)) * 1e12 * setting.gpus
         bandwidth = gpu.require("memory_bw_gbs") * 1e9 * setting.gpus
     except FlopcastError:
         return math.nan
@@ -282,6 +282,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     release = find_release(setting.release) if setting.release else unknown_release()
     rows = as_rows([inference_parts(setting, schedule, sources)])[0]
     common, notes = _distance(setting, schedule, release)
+    if widened := setting.widened:
+        formats = " and ".join(widened)
+        text = f"{setting.gpu.name} has no units for {formats}: weights are read in it and widened to compute"
+        notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     found, made = _quantiles(_draws(release, common, seed), rows, release, level)
     seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts

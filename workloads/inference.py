@@ -26,12 +26,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
 from ..errors import DataError
 from ..operators.work import BITS
 from ..projection.collective_laws import collective_us
-from .architecture import cached_per_token, layer
+from .architecture import Matrix, cached_bytes, layer, read_bytes
 from .kernel_times import LAUNCH_US, Sources
 from .releases import CONSTANTS
 from .setting import Setting
@@ -155,10 +156,11 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
     head = pp * sources(gpu, "bf16").time_us(model.vocab / setting.tp, running, model.hidden)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
-    cached = cached_per_token(model, setting.tp) * BITS[setting.kv_dtype] / 8 * model.layers
+    read = read_bytes(model, setting.tp, schedule.cached / schedule.running, BITS[setting.kv_dtype])
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    parts["cache"] = float(np.sum(steps * schedule.cached * running / schedule.running)) * cached / bandwidth
-    parts["layers"] = float(steps.sum()) * model.layers * US
+    parts["cache"] = float(np.sum(steps * running * read)) / bandwidth
+    depth = model.layers * model.sums / 2.0  # a layer launches a mixer and a feed-forward part; some are one of them
+    parts["layers"] = float(steps.sum()) * depth * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
     if not setting.prefix_cache and schedule.prompts.any():
@@ -172,7 +174,7 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
         parts["products"] += float(np.sum(chunks * waited * products)) * US
         parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
         parts["attention"] += float(np.sum(kernels * waited)) * model.layers * US
-        parts["layers"] += float(np.sum(chunks * waited)) * model.layers * US
+        parts["layers"] += float(np.sum(chunks * waited)) * depth * US
     scaled = {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
     if setting.eager:
         scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
@@ -182,21 +184,31 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
 def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the µs of products, and of messages, for so many tokens through all layers, one value each."""
     model, gpu, tp, pp, ep = setting.model, setting.gpu, setting.tp, setting.pp, setting.ep
-    law, one = sources(gpu, setting.dtype), layer(model, tp, ep)
+    one = layer(model, tp, ep)
+
+    def time_us(matrix: Matrix, tokens: FloatArray, copies: ArrayLike = 1.0) -> FloatArray:
+        weights, products = setting.precision(matrix.part)
+        return sources(gpu, products, weights).time_us(matrix.outputs, tokens, matrix.inputs, copies)
+
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
-        products += matrix.share * law.time_us(matrix.outputs, tokens, matrix.inputs)
+        products += matrix.share * time_us(matrix, tokens)
     message = tokens * model.hidden * WIDE_BYTES
-    collectives = 2.0 * collective_us(gpu, "all_reduce", message, tp, setting.network)
+    collectives = model.sums * collective_us(gpu, "all_reduce", message, tp, setting.network)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
         for matrix in one.experts.matrices:
-            products += one.experts.share * law.time_us(matrix.outputs, visits, matrix.inputs, touched)
+            products += one.experts.share * time_us(matrix, visits, touched)
         if ep > 1:
             sent = message * one.experts.visited / tp
             collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, setting.network)
     stages = pp * collective_us(gpu, "send_recv", message, tp * pp, setting.network) if pp > 1 else 0.0
     return products * model.layers, collectives * model.layers + stages
+
+
+def stored_bits(dtype: str) -> float:
+    """Return the bits of a stored weight: of 4-bit formats with the scale of their block (OCP MX: 8 bits for 32)."""
+    return BITS[dtype] + (8.0 / 32 if BITS[dtype] == 4 else 0.0)
 
 
 GIB: Final = 2.0**30
@@ -241,9 +253,10 @@ class InferenceMemory:
 def inference_memory(setting: Setting) -> InferenceMemory:
     """Return what one GPU holds while it serves.
 
-    The weights of the layers are in ``dtype``, embedding and output matrix in 16 bits. The activations of the largest
-    batch are the inputs and results of the feed-forward part and eight residual streams, in 16 bits or less:
-    ``max_batched_tokens`` · (6 · ffn / tp + 8 · hidden) bytes, as measured peaks say.
+    The weights of the layers are in the formats of their parts, with the scales of 4-bit blocks, embedding and output
+    matrix in 16 bits. What windows keep, and recurrent states, is spread over the tokens of a sequence. The
+    activations of the largest batch are the inputs and results of the feed-forward part and eight residual streams, in
+    16 bits or less: ``max_batched_tokens`` · (6 · width / tp + 8 · hidden) bytes, as measured peaks say.
 
     Raises
     ------
@@ -251,11 +264,12 @@ def inference_memory(setting: Setting) -> InferenceMemory:
         The memory of the GPU is not published.
     """
     model, tp, pp = setting.model, setting.tp, setting.pp
-    layers = layer(model, tp, setting.ep).weights * model.layers / pp
-    weights = layers * BITS[setting.dtype] / 8 + model.embedding_parameters / tp * WIDE_BYTES
-    inner = max(model.ffn, (model.experts_per_token + model.shared_experts) * model.expert_ffn)
-    batch = setting.max_batched_tokens * (6.0 * inner / tp + 8.0 * model.hidden)
-    per_token = cached_per_token(model, tp) * BITS[setting.kv_dtype] / 8 * model.layers / pp
+    parts = layer(model, tp, setting.ep).weights_by_part()
+    layers = sum(count * stored_bits(setting.precision(part)[0]) / 8 for part, count in parts.items())
+    weights = layers * model.layers / pp + model.embedding_parameters / tp * WIDE_BYTES
+    batch = setting.max_batched_tokens * (6.0 * model.met_width / tp + 8.0 * model.hidden)
+    length = max(setting.input_len + setting.output_len, 1)
+    per_token = float(cached_bytes(model, tp, length, BITS[setting.kv_dtype])) / length / pp
     return InferenceMemory(
         weights=weights / GIB,
         activations=batch / GIB + RESERVED_GIB,

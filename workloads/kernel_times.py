@@ -8,7 +8,7 @@ flagged is not a source.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..hardware.constants import constant
 from ..laws.fused_attention import Attention
 from ..laws.product import ProductLaw, product_law
 from ..operators.operators import each_op
-from ..operators.work import as_numbers, texts
+from ..operators.work import BITS, as_numbers, texts
 from .architecture import Architecture, attention_flop
 
 LAUNCH_US: Final = constant("launch.by_cpu").value
@@ -155,9 +155,11 @@ class Sources:
     runs: Sequence[Times] = ()
     used: dict[tuple[str, str], LearnedProducts] = field(default_factory=dict)
 
-    def __call__(self, gpu: GPU, dtype: str) -> ProductLaw | LearnedProducts:
-        """Return the times of products of a GPU and precision."""
+    def __call__(self, gpu: GPU, dtype: str, weights: str = "") -> ProductLaw | LearnedProducts:
+        """Return the times of products of a GPU and precision; of ``weights`` in another format by law."""
         law = product_law(gpu, dtype)
+        if weights not in ("", dtype):
+            return replace(law, weight_bytes=BITS[weights] / 8)
         if not self.runs:
             return law
         return self.used.setdefault((gpu.name, dtype), LearnedProducts(law, gpu.name, dtype, self.runs))
@@ -168,10 +170,13 @@ class Sources:
         """Return the time of attention among the tokens of so many sequences in one layer on one of ``tp`` GPUs."""
         sequences, tokens = np.broadcast_arrays(*(np.asarray(one, dtype=float) for one in (sequences, tokens)))
         flop = (BACKWARD_WORK if backward else 1.0) * sequences * attention_flop(model, tokens, tokens, tp)
-        width = model.head_dim
+        width = (
+            model.head_dim or 128
+        )  # of a model without any attention: its recurrent layers go at the rate of wide heads
         law = Attention(keys=tokens, head_dim=width, causal=model.causal, backward=backward)
         by_law = law.us(flop, gpu)
-        if not self.runs:
+        alike = len(model.attention) == 1 and model.attention[0].layers == model.layers
+        if not self.runs or not alike or model.attention[0].window:
             return by_law
         rows = pd.DataFrame({"batch": np.maximum(np.rint(sequences), 1.0).ravel(), "seq_q": tokens.ravel()})
         heads = {"heads": model.heads / tp, "kv_heads": max(model.kv_heads / tp, 1.0), "head_dim": float(width)}

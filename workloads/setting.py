@@ -5,7 +5,6 @@ Empty fields take their defaults, and what was taken is told; `complete` raises 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
@@ -14,9 +13,10 @@ from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.dtypes import canonical_dtype
+from ..operators.work import BITS
 from ..projection.collective_laws import ONE_NODE
-from . import architecture
-from .architecture import Architecture, check_split
+from . import known_models
+from .architecture import PARTS, Architecture, check_split, layer
 
 Kind = Literal["inference", "throughput", "training"]
 Recompute = Literal["none", "selective", "full"]
@@ -51,7 +51,8 @@ class Setting:
     tp, pp, dp, cp, ep : int
         Ways in which layers, depth, data, sequences and experts are cut. What is left out follows from ``gpus``.
     dtype, kv_dtype : str
-        Of the weights and products (where left out that of the model's name, or bf16), and of the cache.
+        Of the weights and products, and of the cache. Where left out, those that the model is published in: by its
+        name or its configuration, part by part (`precision`; ``dtype`` is then that of most weights), else bf16.
     batch, input_len, output_len : int
         Sequences of a batch, tokens of each prompt and of each answer.
     num_prompts, max_num_seqs : int
@@ -128,6 +129,43 @@ class Setting:
         """What joins the nodes."""
         return Network(self.network_gbs, self.network_us, self.node_gpus)
 
+    def precision(self, part: str) -> tuple[str, str]:
+        """Return the number formats of the weights of a part (`architecture.PARTS`), and of products with them.
+
+        Weights in a format that the GPU has no units for are read as they are and widened to compute; what has no part,
+        such as routers and the output matrix, is in 16 bits.
+        """
+        published = self.model.formats.get(part, WIDE) if self.model.formats else self.dtype
+        weights, _, products = (published if part else WIDE).partition("/")
+        return weights, computed_in(self.gpu, products or weights)
+
+    @property
+    def widened(self) -> tuple[str, ...]:
+        """Formats of weights that the GPU has no units for."""
+        formats = dict.fromkeys(self.precision(part) for part in PARTS)
+        return tuple(dict.fromkeys(weights for weights, products in formats if BITS[weights] < BITS[products]))
+
+
+WIDE: Final = "bf16"
+"""Of what is not quantised."""
+
+
+def computed_in(gpu: GPU, dtype: str) -> str:
+    """Return the format in which a GPU computes what is stored in another: that one, or the next that it has units for.
+
+    Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do.
+
+    Raises
+    ------
+    NotPublishedError
+        No matrix rate of the GPU is known that would do.
+    """
+    wider = (dtype, WIDE, "fp16", "fp32") if BITS[dtype] <= BITS[WIDE] else (dtype,)
+    found = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
+    if found is None:
+        gpu.peak_tflops(dtype, "matrix")  # says which figure is missing
+    return found or dtype
+
 
 FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")
 """Columns of a table of cases."""
@@ -146,19 +184,40 @@ def complete(given: Mapping[str, Any]) -> Setting:
     kind = stated.setdefault("kind", "inference")
     if kind not in get_args(Kind):
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
-    model = architecture.find(stated["model"]) if "model" in stated else None
-    for name in ("model", "gpu", *_NEEDED[kind]):
-        if name not in stated:
-            raise ParameterError(name, f"is needed to forecast {kind}")
-    values: dict[str, Any] = {**understood(stated), "model": model}
-    title = stated["model"].lower() if isinstance(stated["model"], str) else ""
-    if "dtype" not in stated and (named := re.search(r"[-_](?:mx)?(fp8|fp4)(?![a-z0-9])", title)):
-        values["dtype"] = named[1]  # as of Llama-3.1-70B-FP8-KV
-    values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else "bf16")
+    model = known_models.find(stated["model"]) if "model" in stated else None
+    if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
+        listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
+        raise ParameterError(missing[0], f"{'are' if len(missing) > 1 else 'is'} needed to forecast {kind}: {listed}")
+    assert model is not None
+    values: dict[str, Any] = understood(stated)
+    named = known_models.FORMATS.search(stated["model"].lower()) if isinstance(stated["model"], str) else None
+    published = {form.partition("/")[0] for form in model.formats.values()}
+    if "dtype" in values and published != {values["dtype"]}:
+        model = replace(model, formats={})
+    elif "dtype" not in values and (word := named and (named[1] or named[2])):  # as of Llama-3.1-70B-FP8-KV
+        values["dtype"] = word if word[:2] == "fp" else "int8" if "8" in word else "int4"
+        if values["dtype"] not in published:
+            model = replace(model, formats={})
+    if kind == "training":
+        model = replace(model, formats={})  # a step has one format; what is published is for serving
+    if model.formats:
+        values["dtype"] = most_weights(model)
+        values.setdefault("kv_dtype", model.kv_format or WIDE)
+    values["model"] = model
+    values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else WIDE)
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
     _check(found)
     return found
+
+
+def most_weights(model: Architecture) -> str:
+    """Return the format of most weights of a model that is published in several."""
+    weights: dict[str, float] = {}
+    for part, count in layer(model).weights_by_part().items():
+        form = model.formats.get(part, WIDE).partition("/")[0]
+        weights[form] = weights.get(form, 0.0) + count
+    return max(weights, key=weights.__getitem__)
 
 
 def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -243,12 +302,13 @@ def _check(setting: Setting) -> None:
     if setting.kind != "training" and not setting.model.causal and setting.output_len > 1:
         raise ParameterError("output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens")
     gpu = setting.gpu
-    has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
-    if not has:
-        gpu.peak_tflops(setting.dtype, "matrix")  # says which figure is missing
-    if f"{setting.dtype}_matrix" not in gpu.peaks:
-        formats = ", ".join(has)
-        raise ParameterError("dtype", f"must be one that {gpu.name} computes in ({formats}), got {setting.dtype}")
+    if setting.kind == "training" and f"{setting.dtype}_matrix" not in gpu.peaks:
+        has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
+        if not has:
+            gpu.peak_tflops(setting.dtype, "matrix")  # says which figure is missing
+        raise ParameterError("dtype", f"must be one that {gpu.name} trains in ({', '.join(has)}), got {setting.dtype}")
+    for part in PARTS:
+        setting.precision(part)  # says which figure of the GPU is missing
     if setting.zero > 3:
         raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")
     if setting.kind != "training" and setting.cp > 1:

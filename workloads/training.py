@@ -109,12 +109,13 @@ def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bo
 
     Examples
     --------
-    >>> from flopcast.workloads.architecture import find
+    >>> from flopcast.workloads.known_models import find
     >>> f"{counted_flop(find('llama-3.1-70b'), 512 * 8192, 8192) / 1e18:.2f} EFLOP"
     '2.05 EFLOP'
     """
     weights = (4.0 if frozen else 6.0) * model.active_parameters
-    return tokens * (weights + 12.0 * model.layers * model.heads * model.head_dim * seq_len)
+    widths = sum(one.layers * one.heads * one.head_dim for one in model.attention)
+    return tokens * (weights + 12.0 * widths * seq_len)
 
 
 def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, float], dict[str, float]]:
@@ -140,7 +141,7 @@ def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, fl
             times * scores + heads * square * size / bandwidth
             for times, size in zip((1.0, 2.0), SCORE_BYTES, strict=True)
         )
-    inner = model.ffn if not model.experts else (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    inner = model.met_width
     share = 1.0 / tp if setting.sequence_parallel else 1.0
     activation = WIDE_BYTES * (3.0 if model.gated else 2.0) * inner / tp
     element = tokens * (NORM_BYTES * model.hidden * share + activation) / bandwidth
@@ -273,7 +274,7 @@ def activation_bytes(setting: Setting) -> float:
     stream = 2.0 * model.hidden * tokens
     if setting.recompute == "full" and setting.recompute_layers is None:
         return stream
-    inner = model.ffn if not model.experts else (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    inner = model.met_width
     heads = model.heads * model.head_dim
     inputs = 0 if setting.lora else 1  # frozen products need no inputs: those of the down projection, outputs of norms
     within = 2.0 * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner) / tp

@@ -11,6 +11,7 @@ import pytest
 
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
+from flopcast.workloads import known_models
 from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
 from flopcast.workloads.releases import RESIDUAL, as_rows
 from flopcast.workloads.setting import complete
@@ -140,7 +141,7 @@ NETWORKS = ({"node_gpus": 16}, {"network_gbs": 10}, {"network_gbs": 100})
         ({"batch": 0}, "batch"),
         ({"batch": 2.5}, "batch"),
         ({"gpus": 6}, "tp"),
-        ({"dtype": "fp4"}, "dtype"),
+        ({"kind": "training", "global_batch": 8, "seq_len": 128, "dtype": "fp4"}, "dtype"),
         ({"memory_utilisation": 1.5}, "memory_utilisation"),
         ({"kind": "dreaming"}, "kind"),
         ({"batch": None}, "batch"),
@@ -275,3 +276,34 @@ def test_peak_rates_alone_read_the_weights_of_every_replica_and_the_experts_that
     few, all_of_them = (complete({**short, "batch": n}) for n in (1, 64))
     ratio = few.model.active_parameters / few.model.parameters
     assert roofline_s(few) / roofline_s(all_of_them) == pytest.approx(ratio, rel=0.1)
+
+
+def test_a_checkpoint_is_forecast_in_the_formats_it_is_published_in() -> None:
+    work = {"gpu": "MI300X", "gpus": 1, "batch": 4, "input_len": 1000, "output_len": 100}
+    own = forecast({**work, "model": "gpt-oss-120b"})
+    assert own.setting is not None
+    assert (own.setting.dtype, own.setting.kv_dtype) == ("fp4", "bf16")
+    # 114.7e9 weights of experts in 4.25 bits, 2.1e9 others in 16: what its files hold
+    assert own.memory["weights"] == pytest.approx((114.7 * 4.25 / 8 + 2.1 * 2) * 1e9 / 2**30, rel=0.01)
+    wide = forecast({**work, "model": "gpt-oss-120b", "dtype": "bf16", "gpus": 2})
+    assert wide.memory["weights"] * 2 == pytest.approx(116.8 * 2e9 / 2**30, rel=0.01)
+    assert forecast({**work, "model": "deepseek-r1", "gpus": 8}).memory["weights"] < 90
+
+
+def test_weights_without_units_are_read_narrow_and_computed_wide() -> None:
+    work = {"model": "llama-3.1-8b", "gpu": "MI300X", "input_len": 2000, "output_len": 1}
+    narrow, wide = (forecast({**work, "batch": 64, "dtype": name, "kv_dtype": "bf16"}) for name in ("fp4", "bf16"))
+    assert [note.code for note in narrow.remarks if note.code == "widened"] == ["widened"]
+    assert narrow.parts["products"][0] == pytest.approx(wide.parts["products"][0], rel=0.05)  # computing takes as long
+    few = {**work, "batch": 1, "input_len": 1, "output_len": 100, "kv_dtype": "bf16"}
+    narrow, wide = (forecast({**few, "dtype": name}) for name in ("fp4", "bf16"))
+    assert narrow.parts["products"][0] < 0.55 * wide.parts["products"][0]  # of which the output matrix stays wide
+    old = forecast({**work, "gpu": "A100 80GB SXM4", "batch": 1, "dtype": "fp8"})
+    assert old.reason is None
+
+
+def test_a_model_of_every_kind_of_layer_is_forecast() -> None:
+    work = {"gpu": "MI300X", "gpus": 1, "batch": 8, "input_len": 30_000, "output_len": 200}
+    found = {name: forecast({**work, "model": name}) for name in known_models.names() if name != "bert-large"}
+    assert not [name for name, one in found.items() if one.reason and one.reason.code != "does-not-fit"]
+    assert found["qwen3.5-27b"].parts["cache"][0] < 0.5 * found["qwen3-32b"].parts["cache"][0]

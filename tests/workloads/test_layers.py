@@ -5,26 +5,31 @@ from __future__ import annotations
 import pytest
 
 from flopcast.errors import ParameterError
-from flopcast.workloads.architecture import attention_flop, cached_per_token, check_split, find, layer, names
+from flopcast.workloads.architecture import (
+    attention_flop,
+    cached_bytes,
+    cached_per_token,
+    check_split,
+    cuts_heads,
+    layer,
+    read_bytes,
+)
+from flopcast.workloads.known_models import find, names
 
 
 @pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize("tp", [1, 2, 8])
-def test_the_gpus_together_hold_every_weight(name: str, tp: int) -> None:
+def test_the_gpus_together_hold_every_weight(name: str) -> None:
     model = find(name)
-    held = layer(model, tp).weights * tp * model.layers
     stored = model.parameters - model.embedding_parameters
-    # Each GPU holds all of the router, of the compressions of latent attention, and of key heads that are fewer.
-    copied = 0.0
-    if model.latent:
-        one = model.latent
-        copied += model.layers * model.hidden * (one.query_rank + one.cache_rank + one.rotary)
-    elif tp > model.kv_heads:
-        copied += (
-            model.layers * 2 * model.kv_heads * model.head_dim * model.hidden * (tp / model.kv_heads - 1) / (tp - 1)
-        )
-    copied += model.mixture_layers * model.hidden * model.experts
-    assert held == pytest.approx(stored + (tp - 1) * copied, rel=1e-6)
+    for tp in (tp for tp in (1, 2, 8) if cuts_heads(model, tp)):
+        cut = layer(model, tp)
+        # Each GPU holds all of routers and compressions, and of heads with keys that are fewer than the GPUs.
+        copied = sum(one.weights for one in cut.matrices if not one.cut)
+        for one in (one for one in model.attention if one.latent is None and tp > one.kv_heads):
+            keys = one.head_dim + (0 if one.one_projection else one.value)
+            copied += one.layers / model.layers * keys * model.hidden * (tp - one.kv_heads) / (tp - 1)
+        held = cut.weights * tp - (tp - 1) * copied
+        assert held * model.layers == pytest.approx(stored, rel=1e-3)  # widths that tp does not divide are rounded up
 
 
 def test_experts_are_cut_over_groups() -> None:
@@ -72,3 +77,30 @@ def test_cuts_that_cannot_be_name_their_parameter(tp: int, ep: int, named: str) 
     with pytest.raises(ParameterError) as caught:
         check_split(find("llama-3.1-70b"), tp, ep)
     assert caught.value.parameter == named
+
+
+def test_a_window_bounds_what_is_kept_read_and_computed() -> None:
+    model, bits = find("gpt-oss-120b"), 16.0
+    every = 2 * 8 * 64 * bits / 8  # of one token in one layer
+    assert cached_bytes(model, 1, 100, bits) == pytest.approx(36 * 100 * every)
+    assert cached_bytes(model, 1, 10_000, bits) == pytest.approx(18 * (10_000 + 128) * every)
+    assert read_bytes(model, 1, 10_000, bits) == cached_bytes(model, 1, 10_000, bits)
+    # of 1000 new tokens in a window of 128 the first 128 see all before them
+    near, far = 128 * 128 / 2 + 872 * 128, 1000**2 / 2
+    assert attention_flop(model, 1000, 1000, 1) == pytest.approx(4 * 64 * 64 * (near + far) / 2)
+    assert attention_flop(model, 1, 5000, 1) == pytest.approx(4 * 64 * 64 * (128 + 4999.5) / 2, rel=1e-4)
+
+
+def test_sparse_attention_keeps_all_and_reads_what_it_picks() -> None:
+    model = find("deepseek-v3.2")
+    assert cached_bytes(model, 8, 50_000, 8.0) == pytest.approx(61 * 50_000 * (576 + 128))
+    assert read_bytes(model, 8, 50_000, 8.0) == pytest.approx(61 * (2048 * 576 + 50_000 * 128))
+
+
+def test_a_recurrent_layer_keeps_as_much_however_long_the_sequence() -> None:
+    model = find("qwen3.5-27b")
+    kept = [float(cached_bytes(model, 2, tokens, 16.0)) for tokens in (0, 1000, 2000)]
+    assert kept[0] == pytest.approx(48 * 48 * 128 * 128 * 4 / 2)
+    assert kept[2] - kept[1] == pytest.approx(1000 * 16 * 2 * 2 * 256 * 2)
+    assert model.sums == 2.0
+    assert find("nemotron-h-56b").sums == 1.0  # each layer is a mixer or a feed-forward part

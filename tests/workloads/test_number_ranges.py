@@ -13,7 +13,7 @@ from flopcast.errors import DataError
 from flopcast.hardware.networks import read_networks
 from flopcast.models import artifact
 from flopcast.tests.fuzz import corpus
-from flopcast.workloads.architecture import find
+from flopcast.workloads.known_models import find
 from flopcast.workloads.layer_graph import read_layers
 from flopcast.workloads.releases import find_release
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.inference import GIB
+from flopcast.workloads.model_config import from_config
 from flopcast.workloads.setting import complete
 from flopcast.workloads.training import counted_flop, training_memory, training_parts, under_way
 
@@ -63,8 +63,9 @@ def test_the_count_by_hand_repeats_a_published_one() -> None:
 
     Counted were 3433 TFLOP, hence 153 s. The configuration was not published; with L H s = 2^26 the count fits.
     """
-    sizes = {"hidden": 2048, "layers": 16, "heads": 16, "kv_heads": 16, "head_dim": 128, "ffn": 10752, "vocab": 32000}
-    model = Architecture(name="of 1.46 B", **sizes)
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 10752}
+    sizes |= {"vocab_size": 32000}
+    model = from_config(sizes)
     assert model.parameters / 1e9 == pytest.approx(1.46, abs=0.005)
     flop = counted_flop(model, 358_400, 2048)
     assert flop / 1e12 == pytest.approx(3433, rel=0.005)

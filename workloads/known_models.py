@@ -1,0 +1,173 @@
+"""Which model a name, a file or a folder means.
+
+Known models stand in models.toml: figures of their published configurations, other names, and the number formats of
+quantised checkpoints. A name may go on with what does not change a model's shape (``-Instruct``, ``-FP8-KV``, a
+date). Any other is looked for in the local Hugging Face cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import DataError, nearest
+from .architecture import Architecture, Attention, Dense, Latent, Mixture, Recurrent
+from .model_config import formats_of, from_config
+
+_HARMLESS: Final = re.compile(
+    r"(instruct|chat|base|it|hf|kv|thinking|preview|pt|sft|dpo|dynamic|static|per|pertensor|tensor|channel|block|ptpc"
+    r"|quantized|quark|autofp8|w\d+a\d+\w*|(mx|nv)?(fp8|fp4)\w*|bf16|fp16|int[48]\w*|awq|gptq|gguf|bnb|[48]bit"
+    r"|mlperf|v?\d+k?)"
+)
+"""Words of a name that do not change the shape of a model."""
+FORMATS: Final = re.compile(
+    r"(?<![a-z0-9])(?:mx|nv)?(fp8|fp4)|(?<![a-z0-9])(int4|awq|gptq|w4a16|int8|w8a8)(?![a-z0-9])"
+)
+"""What a name says of the format of the weights."""
+
+
+def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
+    """Return the architecture of a model.
+
+    Parameters
+    ----------
+    model : str, Path or mapping
+        A name of `names`, in any spelling of case and separators and with what follows a known name (``-Instruct``,
+        ``-FP8-KV``); the path of a Hugging Face ``config.json``, or of the folder that holds it (with the
+        ``hf_quant_config.json`` beside it); the contents of one; or a model of the local Hugging Face cache.
+
+    Raises
+    ------
+    DataError
+        The name is unknown (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
+
+    Examples
+    --------
+    >>> model = find("llama-3.1-70b")
+    >>> model.layers, model.kv_heads, round(model.parameters / 1e9, 1)
+    (80, 8, 70.6)
+    """
+    if isinstance(model, Architecture):
+        return model
+    if isinstance(model, Mapping):
+        return from_config(model)
+    path, name = Path(model), str(model)
+    if path.suffix == ".json" or path.is_dir():
+        return _read(path / "config.json" if path.is_dir() else path)
+    if path.is_file():
+        raise DataError(
+            "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
+            source=str(path),
+        )
+    if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
+        raise DataError("no such file or folder", source=str(path))
+    if known := _called(name.rsplit("/", 1)[-1]):
+        return known
+    if cached := _cached(name):
+        return replace(_read(cached), name=name.rsplit("/", 1)[-1])
+    raise DataError(
+        f"unknown model {name!r}: {nearest(name, names())} (or the path of a config.json, or a model in the local "
+        "Hugging Face cache)"
+    )
+
+
+def names() -> list[str]:
+    """Return the names of the models that are known."""
+    return list(_tables())
+
+
+def published_billions() -> dict[str, float]:
+    """Return the published weights of each known model, in billions."""
+    found = _tables()
+    return {name: found[table.get("like", name)]["billions"] for name, table in found.items()}
+
+
+def _called(name: str) -> Architecture | None:
+    """Return the known model of a name: the longest that it begins with, if what follows changes no shape."""
+    title = name.lower()
+    spelt = {_plain(word): known for known, table in _tables().items() for word in (known, *table.get("aliases", ()))}
+    for word in sorted((word for word in spelt if _plain(title).startswith(word)), key=len, reverse=True):
+        place = -1
+        for _ in word:  # the letter of the title at which the known name ends
+            place = next(at for at in range(place + 1, len(title)) if title[at].isalnum())
+        rest = [one for one in re.split(r"[-_ :.]+", title[place + 1 :]) if one]
+        if all(_HARMLESS.fullmatch(one) for one in rest):
+            return _of_table(spelt[word])
+    return None
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    text = resources.files("flopcast.workloads").joinpath("models.toml").read_text(encoding="utf-8")
+    return {one["name"]: one for one in tomllib.loads(text)["model"]}
+
+
+@cache
+def _of_table(name: str) -> Architecture:
+    """Return the model of a table of models.toml; one that is ``like`` another differs in what it states."""
+    table = _tables()[name]
+    table = (_tables()[table["like"]] | table) if "like" in table else table
+    latent = Latent(**table["latent"]) if "latent" in table else None
+    return Architecture(
+        name=name,
+        hidden=table["hidden"],
+        layers=table["layers"],
+        vocab=table["vocab"],
+        attention=tuple(Attention(**one, latent=latent) for one in table.get("attention", ())),
+        recurrent=tuple(Recurrent(**one) for one in table.get("recurrent", ())),
+        dense=tuple(Dense(**one) for one in table.get("dense", ())),
+        mixture=Mixture(**table["mixture"]) if "mixture" in table else None,
+        gated=table.get("gated", True),
+        causal=table.get("causal", True),
+        tied=table.get("tied", False),
+        formats=table.get("formats", {}),
+        kv_format=table.get("kv_format", ""),
+    )
+
+
+def _read(file: Path) -> Architecture:
+    config = _json(file)
+    name = str(config.get("_name_or_path") or (file.resolve().parent.name if file.stem == "config" else file.stem))
+    found = from_config(config, name)
+    beside = file.parent / "hf_quant_config.json"
+    if not found.formats and file.name == "config.json" and beside.is_file():
+        stated = _json(beside).get("quantization")
+        formats, cached = formats_of(stated if isinstance(stated, Mapping) else {}, name, found.layers)
+        return replace(found, formats=formats, kv_format=cached)
+    return found
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot be read as a model's configuration: {error}", source=str(file)) from None
+    if not isinstance(found, dict):
+        wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
+        raise DataError(f"must hold a JSON object ({wanted}), holds a {type(found).__name__}", source=str(file))
+    return found
+
+
+def _cached(name: str) -> Path | None:
+    """Return the config.json of a model in the local Hugging Face cache, of its main branch or the newest there is."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
+    main = folder / "refs" / "main"
+    if main.is_file():
+        file = folder / "snapshots" / main.read_text(encoding="utf-8").strip() / "config.json"
+        if file.is_file():
+            return file
+    found = sorted(folder.glob("snapshots/*/config.json"), key=lambda one: one.stat().st_mtime)
+    return found[-1] if found else None
