@@ -20,6 +20,7 @@ from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.formats import counted
 from ..table.conditions import Where, conditions, select
+from ..table.measurements import quantity
 from ..traces.summary import trace_finding
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
@@ -162,7 +163,8 @@ def schema(op: str | None = None) -> pd.DataFrame:
     known = op_of(canonical_op(op))
     rows: dict[str, tuple[str, bool, Any]] = {"device": ("", True, None), "op": ("", True, None)}
     rows["dtype_a"] = ("", known.needs_dtype, None)
-    rows["duration_us"] = ("µs", True, None)
+    rows["duration_us"] = ("µs", not known.metrics, "as ttft_ms and tpot_ms say" if known.metrics else None)
+    rows |= {name: (quantity(name).unit, False, None) for name in known.metrics}
     for name in known.dims:
         unit = "byte" if name.endswith("_bytes") else ""
         default = known.defaults.get(name)

@@ -154,6 +154,8 @@ class Op:
         Standard deviation of the logarithm of a kernel's time about that of its work, where nothing was fitted.
     features : tuple of OwnFeature
         Features of its dimensions, in models of this operator alone.
+    metrics : tuple of str
+        Columns that its rows may measure beside the time, each a metric to predict.
     measured : Measured or None
         How it is measured; None where it cannot be.
     """
@@ -175,6 +177,7 @@ class Op:
     row_wise: bool = False
     spread: float = 0.5
     features: tuple[OwnFeature, ...] = ()
+    metrics: tuple[str, ...] = ()
     measured: Measured | None = field(default=None, repr=False)
 
     @cached_property

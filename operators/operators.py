@@ -27,7 +27,7 @@ from .work import coded
 
 _SHOWN = (
     "gemm", "batched_gemm", "grouped_gemm", "moe", "conv", "attention", "attention_backward",
-    "elementwise", "gather", "collective", "kernel", "application", "frame", "epoch",
+    "elementwise", "gather", "collective", "kernel", "serving", "application", "frame", "epoch",
     "softmax", "layer_norm", "rms_norm", "reduction", "softmax_backward", "layer_norm_backward", "rms_norm_backward",
     "group_norm", "group_norm_backward", "batch_norm", "batch_norm_inference", "batch_norm_backward", "add_rms_norm",
     "loss", "adam", "sgd_momentum", "add", "mul", "div", "pow", "addu", "mulu", "divu", "powu", "relu", "tanh", "gelu",
@@ -91,11 +91,16 @@ def op_of(name: str) -> Op:
     raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
+METRICS_OF_A_RUN: dict[str, float | str] = {"ttft_ms": 250.0, "tpot_ms": 17.5, "output_tokens_per_s": 3400.0}
+"""What an example of a run of serving has in place of a time."""
+
+
 def example_of(op: Op) -> dict[str, float | str]:
     """Return what a measurement of an operator must state, with values that one could have on an MI300X."""
     dtype: dict[str, float | str] = {"dtype_a": "bf16"} if op.needs_dtype else {}
     sizes = {dim.name: dim.example for dim in op.dimensions if dim.default is None and dim.example is not None}
-    return {"device": "MI300X", "op": op.name, **dtype, "duration_us": 150.0, **sizes}
+    timed = METRICS_OF_A_RUN if op.metrics else {"duration_us": 150.0}
+    return {"device": "MI300X", "op": op.name, **dtype, **timed, **sizes}
 
 
 def each_op(frame: pd.DataFrame) -> Iterator[tuple[Op, np.ndarray]]:

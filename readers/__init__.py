@@ -27,6 +27,7 @@ from . import (  # noqa: F401  (each registers its readers)
     rocprofv3_csv,
     rocprofv3_json,
     rpd,
+    serving_benchmarks,
     tidy,
     tunableop,
 )

@@ -36,7 +36,7 @@ _MARKS: Final = frozenset({"op_name", "kernel_source"})
 _TIMES: Final = ("latency", "avg_ms")
 ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 """`framework`, lower case -> engine; tables of collectives name the library instead (`kernel_source`)."""
-_SYSTEMS: Final = {
+SYSTEMS: Final = {
     "a100_sxm": "A100 80GB SXM4", "h100_sxm": "H100 SXM5", "h200_sxm": "H200 SXM", "b200_sxm": "B200 (HGX)",
     "b300_sxm": "B300", "gb200": "GB200 (per GPU)", "gb300": "GB300 (per GPU)", "l40s": "L40S",
     "rtx_pro_6000_server": "RTX PRO 6000 (Server)", "b60": "Arc Pro B60",
@@ -408,12 +408,12 @@ def origin_of(table: Columns) -> Origin:
         return nothing, [parts[place[name]] if len(parts) >= -place[name] else ""]
 
     codes, words = column("device")
-    folder = _SYSTEMS.get(parts[-5] if len(parts) > 4 else "")
+    folder = SYSTEMS.get(parts[-5] if len(parts) > 4 else "")
     known = [canonical_device(word) for word in words]  # "NVIDIA H100" is several GPUs: the folder says which
     device = (
         codes,
         [
-            _SYSTEMS.get(word) or (folder if unknown and folder else name)
+            SYSTEMS.get(word) or (folder if unknown and folder else name)
             for word, (name, unknown) in zip(words, known, strict=True)
         ],
     )

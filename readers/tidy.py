@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..operators.dtypes import dtypes_in_kernel_names
+from ..operators.kinds.serving_run import request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..output import unguarded
 from ..remarks import remark
@@ -79,6 +80,10 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     columns = tuple(map(str, table.columns))
+    if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
+        given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
+        blank = given.isna() | as_text(given).eq("")
+        table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
     rows, times = _with_times(table, options, source)
     plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
     names = {}

@@ -45,7 +45,7 @@ def _factorizable(key: Any) -> Any:
     return np.asarray(key, dtype=object) if isinstance(key, list) else key
 
 
-MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c")
+MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c", "ttft_ms", "tpot_ms", "tokens_per_s")
 """How names of measured quantities end; other numbers (``pad_w``, ``split_k``) describe the problem or the kernel."""
 
 

@@ -23,6 +23,7 @@ from flopcast.tests.readers import (
     test_rccl_tests,
     test_rocpd,
     test_rpd,
+    test_serving_benchmarks,
     test_tunableop,
 )
 from flopcast.tests.readers.execution_trace import test_chakra, test_reader
@@ -163,6 +164,11 @@ def _watched() -> str:
     return "\n".join(json.dumps([test_logs.amd(0, socket_power={"value": at, "unit": "W"})]) for at in (5, 6))
 
 
+def _serving() -> list[Files]:
+    made = test_serving_benchmarks
+    return [_one("run.json", json.dumps(one)) for one in (made.VLLM, made.SGLANG, made.AIPERF, [made.INFERENCEX])]
+
+
 @cache
 def seeds() -> dict[str, list[Files]]:
     """Return the inputs of each target."""
@@ -183,6 +189,7 @@ def seeds() -> dict[str, list[Files]]:
         "MIOpen": [_one("gfx942130.HIP.fdb.txt", CONVOLUTION * 2)],
         "hipblaslt-bench": [_one("bench.log", hipblaslt)],
         "rccl-tests": [_one("all_reduce.log", rccl)],
+        "serving": [*_serving(), _one("silicon_sample.csv", test_serving_benchmarks.SAMPLE)],
         "TunableOp": [_one("tunableop_results0.csv", tunable)],
         "Kineto": [_one("trace.json", _kineto()), {"trace.json": _kineto().encode(), "et.json": document.encode()}],
         "execution trace": [_one("et.json", document), _one("x.et", _chakra())],

@@ -1,0 +1,109 @@
+"""A model served to so many requests at once: what a benchmark of serving measured, a row for each run.
+
+The dimensions are the setting (model, engine, parallelism, lengths, requests at once) and the figures of the model,
+which follow from its name (`workloads.serving.described`) where a table does not give them. A row's time is that of a
+request from its start to its last token; its other metrics are `METRICS`. FLOPs and bytes are those of one GPU while
+one request is under way: as many others are, so each of them is worked at once in that time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..op import Dim, Op
+from ..work import as_numbers, element_bytes, numbers, texts
+
+SERVING: Final = "serving"
+METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
+"""What a run measured beside the time of a request: to the first token, per further token, of all GPUs together."""
+FIGURES: Final = (
+    Dim("parameters", "weights of the model", default=np.nan),
+    Dim("active_parameters", "of these, weights that one token meets", default=np.nan),
+    Dim("routed_parameters", "of these, weights of experts that a router chooses among", default=np.nan, least=0),
+    Dim("attention_parameters", "of these, weights of attention", default=np.nan),
+    Dim("embedding_parameters", "of these, weights of embedding and output matrix", default=np.nan),
+    Dim("layers", "layers", default=np.nan),
+    Dim("width", "width of the residual stream", default=np.nan),
+    Dim("routed_experts", "experts of a layer that a router chooses among, 1 for a dense model", default=np.nan),
+    Dim("visited_experts", "experts that it chooses for a token, 1 for a dense model", default=np.nan),
+    Dim("cached_elements", "elements that a token leaves in the cache, of all layers that keep every token",
+        default=np.nan),
+    Dim("cache_heads", "into how many parts the cache of a token can be cut, 1 for latent attention", default=np.nan),
+    Dim("attention_width", "query heads by width of head, of all layers that attend to every token", default=np.nan),
+)  # fmt: skip
+"""Of the model: they follow from its name, or its configuration."""
+
+
+def gpus(frame: pd.DataFrame) -> np.ndarray:
+    """Return the GPUs of each row: tp · pp · dp."""
+    tp, pp, dp = numbers(frame, "tp", "pp", "dp")
+    return tp * pp * dp
+
+
+def flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return ``2 active (input + output) concurrency / GPUs``, NaN where the model is not known.
+
+    Kaplan et al., "Scaling Laws for Neural Language Models", arXiv:2001.08361, section 2.1: two operations a weight and
+    token; attention is not counted. While a request is under way, each of the ``concurrency`` users has one done.
+    """
+    tokens, answer, users = numbers(frame, "input_len", "output_len", "concurrency")
+    return 2.0 * as_numbers(frame, "active_parameters") * (tokens + answer) * users / gpus(frame)
+
+
+def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
+    """Return the bytes of the weights that one token meets, read for each token of an answer, on one of the GPUs."""
+    (answer,) = numbers(frame, "output_len")
+    return as_numbers(frame, "active_parameters") * element_bytes(frame, "dtype_b") * answer / gpus(frame)
+
+
+def view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one of everything: a run is no product of matrices."""
+    one = np.ones(len(frame))
+    return pd.DataFrame({"batch": one, "m": one, "n": one, "k": one})
+
+
+def request_us(frame: pd.DataFrame) -> np.ndarray:
+    """Return the time of a request from its first and further tokens: ``ttft + (output - 1) tpot``; NaN without."""
+    ttft, tpot, answer = (as_numbers(frame, name) for name in ("ttft_ms", "tpot_ms", "output_len"))
+    return (ttft + (answer - 1) * tpot) * 1e3
+
+
+def together(frame: pd.DataFrame) -> np.ndarray:
+    """Return which rows have prompts read and answers written by the same GPUs."""
+    return np.isin(texts(frame, "apart"), ["", "no", "0", "0.0", "false", "False"])
+
+
+OPERATORS = (
+    Op(
+        SERVING,
+        "matrix",
+        (
+            Dim("model", "name of the model, or of its config.json", "llama-3.1-70b", kind="word"),
+            Dim("engine", "vllm, sglang, trtllm", "vllm", kind="word"),
+            Dim("engine_version", "its release", default="", kind="word"),
+            Dim("client", "what measured, where it says: how requests come decides the time to the first token",
+                default="", kind="word"),
+            Dim("input_len", "tokens of a prompt, on average", 1024),
+            Dim("output_len", "tokens of an answer, on average", 1024),
+            Dim("concurrency", "requests under way at once, on average", 64),
+            Dim("tp", "GPUs that share the heads of a layer", default=1.0),
+            Dim("pp", "stages of a pipeline", default=1.0),
+            Dim("dp", "copies of the attention, with the experts shared out among them (data-parallel attention)",
+                default=1.0),
+            Dim("ep", "GPUs that the experts are shared out among", default=1.0),
+            Dim("dtype_kv", "number format of the cache, by default fp8 where weights have 8 bits or fewer",
+                default="", kind="word"),
+            Dim("apart", "yes where other GPUs read the prompts than write the answers", default="", kind="word"),
+            *FIGURES,
+        ),
+        ("model",),
+        "serving {model}",
+        flops,
+        bytes_moved,
+        view,
+        metrics=METRICS,
+    ),
+)  # fmt: skip

@@ -1,0 +1,392 @@
+"""What benchmarks of serving write: a run of so many requests, with its time to the first token and per further one.
+
+- ``vllm bench serve --save-result`` (vLLM 0.6 to 0.19): a JSON object;
+- SGLang's ``bench_serving --output-file`` (0.4 to 0.5): a JSON object a line;
+- AIPerf's and GenAI-Perf's exports (``profile_export_aiperf.json``, ``profile_export_genai_perf.json``);
+- InferenceX's results (``agg_*.json``): an object, or a list of them, times in seconds;
+- AIConfigurator's sample of published runs (``systems/silicon_sample.csv`` of the wheel aiconfigurator-core 0.12.0).
+
+A client knows the model and the requests, and mostly neither GPU nor parallelism: `Options.defaults` states those
+(``device``, ``tp``, ``dtype_a``). Its other figures are kept as labels under their own names, and named.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, few
+from ..operators.kinds.serving_run import METRICS, SERVING, request_us
+from ..operators.op import Op
+from ..operators.operators import OPS
+from ..remarks import remark
+from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
+from .aiconfigurator import FORMATS, SYSTEMS
+from .base import LINE, Note, Options, RawTable, Reader, register
+from .files import campaign_of, csv_header, parse_csv, text
+
+_OP: Final[Op] = OPS[SERVING]
+_KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
+_LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
+_LONGEST: Final = 200
+"""Letters of a label."""
+Record = Mapping[str, Any]
+
+
+class _Runs(Reader):
+    """A JSON file of runs, each a record: what formats share."""
+
+    marks: ClassVar[tuple[bytes, ...]]
+    """Keys that every file of the format has among its first."""
+    taken: ClassVar[frozenset[str]] = frozenset()
+    """Keys that `columns` reads: all others are labels."""
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise an object, or a list of them, with the keys of the format."""
+        start = head.lstrip()[:1]
+        return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
+
+    def columns(self, record: Record) -> dict[str, Any]:
+        """Return what a record says, under the names of the measurement table."""
+        raise NotImplementedError
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return a row for each run; one that is no record, or lacks a time, is refused."""
+        rows, labels = list[dict[str, Any]](), dict[str, None]()
+        for line, record in _records(text(path, max_bytes=options.table_bytes), str(path)):
+            row: dict[str, Any] = {LINE: line, "op": SERVING, "campaign": campaign_of(path)}
+            if not isinstance(record, Mapping):
+                rows.append(row | {DEFECT: "not-a-run", DEFECT_DETAIL: str(record)[:_LONGEST]})
+                continue
+            found = {name: value for name, value in self.columns(record).items() if value is not None}
+            own = {name: value for name, value in _labels(record, self.taken).items() if name not in _KNOWN}
+            labels |= dict.fromkeys(own)
+            rows.append(own | found | row)
+        return _table(pd.DataFrame(rows), tuple(labels), options)
+
+
+def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
+    """Return the rows with what the user states, and with the time of a request; labels are named."""
+    for name, value in options.defaults.items():
+        given = as_text(rows[name]) if name in rows else pd.Series("", index=rows.index)
+        rows[name] = rows[name].where(given.ne(""), value) if name in rows else value
+    if "duration_us" not in rows:
+        rows["duration_us"] = np.nan
+    times = pd.to_numeric(rows["duration_us"], errors="coerce")
+    rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
+    told = remark(
+        "labels-kept", f"columns that no model learns from are kept as labels: {few(labels, 8)}", names=labels
+    )
+    return RawTable(rows, [Note(told, len(rows))] if labels else [])
+
+
+def _records(words: str, source: str) -> Iterator[tuple[int, Any]]:
+    """Yield the line and content of each record: of one JSON value, of a list, or of one a line."""
+    try:
+        whole = json.loads(words)
+    except RecursionError:
+        raise DataError("is nested too deeply", source=source) from None
+    except ValueError:
+        for number, line in enumerate(words.split("\n"), start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except (ValueError, RecursionError):
+                    yield number, line
+        return
+    yield from enumerate(whole, start=1) if isinstance(whole, list) else [(1, whole)]
+
+
+def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
+    """Return the plain values that were not read, as text."""
+    found = {}
+    for name, value in record.items():
+        if name not in taken and isinstance(value, str | int | float) and value != "" and _LABEL.fullmatch(name):
+            found[name] = str(value)[:_LONGEST]
+    return found
+
+
+def number(value: object) -> float | None:
+    """Return a finite number, None for anything else.
+
+    Examples
+    --------
+    >>> number("64"), number("inf"), number(None)
+    (64.0, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _mean(total: object, count: object) -> float | None:
+    """Return tokens a request, whole."""
+    whole, parts = number(total), number(count)
+    return float(round(whole / parts)) if whole is not None and parts else None
+
+
+def _under_way(record: Record, most: object, latency_ms: object) -> float | None:
+    """Return the requests under way: what the client allows at most, else by Little's law throughput times latency."""
+    if (allowed := number(most)) is not None:
+        return allowed
+    rate, latency = number(record.get("request_throughput")), number(latency_ms)
+    return max(1.0, float(round(rate * latency / 1e3))) if rate is not None and latency is not None else None
+
+
+def _inner(record: Record, name: str) -> Record:
+    """Return an object within a record, empty where there is none."""
+    found = record.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _first(record: Record, *names: str) -> Any:
+    return next((record[name] for name in names if record.get(name) not in (None, "")), None)
+
+
+@register
+class VllmServeReader(_Runs):
+    """Results of ``vllm bench serve``, and of ``benchmark_serving.py`` before it."""
+
+    name = "vllm bench serve JSON"
+    marks = (b"tokenizer_id", b"request_throughput", b"total_input_tokens")
+    taken = frozenset(
+        {"model_id", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens", "mean_ttft_ms"}
+        | {"mean_tpot_ms", "output_throughput", "engine", "tp", "dp", "ep", "pp", "device"}
+    )
+
+    def columns(self, record: Record) -> dict[str, Any]:
+        """Return the run; ``--metadata tp=8 device=MI300X`` stands in the record and is read."""
+        answer, ttft, tpot = (
+            _mean(record.get("total_output_tokens"), record.get("completed")),
+            number(record.get("mean_ttft_ms")),
+            number(record.get("mean_tpot_ms")),
+        )
+        latency = number(record.get("mean_e2el_ms"))
+        if latency is None and None not in (answer, ttft, tpot):
+            latency = ttft + (answer - 1) * tpot  # pyrefly: ignore[unsupported-operation]
+        return {
+            **{name: record.get(name) for name in ("tp", "dp", "ep", "pp", "device", "dtype_a", "dtype_b")},
+            "model": record.get("model_id"),
+            "engine": record.get("engine") or "vllm",
+            "client": "vllm bench serve",
+            "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
+            "output_len": answer,
+            "concurrency": _under_way(record, record.get("max_concurrency"), latency),
+            "ttft_ms": ttft,
+            "tpot_ms": tpot,
+            "output_tokens_per_s": number(record.get("output_throughput")),
+        }
+
+
+@register
+class SglangServeReader(_Runs):
+    """Results of SGLang's ``bench_serving``: a line for each run."""
+
+    name = "SGLang bench_serving JSONL"
+    marks = (b"sharegpt_output_len", b"request_throughput", b"mean_ttft_ms")
+    taken = frozenset(
+        {"model", "model_id", "backend", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens"}
+        | {"mean_ttft_ms", "mean_tpot_ms", "output_throughput", "server_info"}
+    )
+
+    def columns(self, record: Record) -> dict[str, Any]:
+        """Return the run; what the server says of itself (``server_info``) has model and parallelism."""
+        server = _inner(record, "server_info")
+        return {
+            "model": _first(record, "model", "model_id") or _first(server, "model_path", "served_model_name"),
+            "engine": str(record.get("backend") or "sglang").split("-")[0],
+            "engine_version": server.get("version"),
+            "client": "sglang bench_serving",
+            "tp": server.get("tp_size"),
+            "pp": server.get("pp_size"),
+            "ep": server.get("ep_size"),
+            "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
+            "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
+            "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
+            "concurrency": _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms")),
+            "ttft_ms": number(record.get("mean_ttft_ms")),
+            "tpot_ms": number(record.get("mean_tpot_ms")),
+            "output_tokens_per_s": number(record.get("output_throughput")),
+        }
+
+
+@register
+class AiperfReader(_Runs):
+    """Exports of AIPerf and of GenAI-Perf, whose statistics are objects with their ``unit`` and ``avg``."""
+
+    name = "AIPerf JSON"
+    marks = (b"time_to_first_token", b"inter_token_latency", b"avg")
+    _SECONDS: ClassVar = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "sec": 1e3, "s": 1e3}
+
+    def columns(self, record: Record) -> dict[str, Any]:
+        """Return the run; model and concurrency stand in ``input_config``."""
+        config = _inner(record, "input_config")
+        endpoint, load = _inner(config, "endpoint"), _inner(config, "loadgen")
+        models = _first(endpoint, "model_names") or _first(config, "model", "model_names")
+        users = load.get("concurrency") or _inner(_inner(config, "perf_analyzer"), "stimulus").get("concurrency")
+        lengths = [self._average(record, f"{side}_sequence_length") for side in ("input", "output")]
+        return {
+            "model": models[0] if isinstance(models, list) and models else models,
+            "client": "aiperf",
+            "input_len": None if lengths[0] is None else float(round(lengths[0])),
+            "output_len": None if lengths[1] is None else float(round(lengths[1])),
+            "concurrency": _under_way(
+                {"request_throughput": self._average(record, "request_throughput")},
+                users,
+                self._average(record, "request_latency"),
+            ),
+            "ttft_ms": self._average(record, "time_to_first_token"),
+            "tpot_ms": self._average(record, "inter_token_latency"),
+            "output_tokens_per_s": self._average(record, "output_token_throughput"),
+        }
+
+    def _average(self, record: Record, name: str) -> float | None:
+        """Return the mean of a statistic, of times in ms."""
+        one = record.get(name)
+        if not isinstance(one, Mapping) or (found := number(one.get("avg"))) is None:
+            return None
+        return found * self._SECONDS.get(str(one.get("unit", "")).lower(), 1.0)
+
+
+@register
+class InferenceXReader(_Runs):
+    """Results of InferenceX (InferenceMAX): a record for each setting, times in seconds."""
+
+    name = "InferenceX JSON"
+    marks = (b"hw", b"conc", b"mean_ttft", b"framework")
+    taken = frozenset(
+        {"hw", "conc", "isl", "osl", "model", "framework", "precision", "tp", "ep", "dp_attention", "disagg"}
+        | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu"}
+    )
+
+    def columns(self, record: Record) -> dict[str, Any]:
+        """Return the run; with ``dp_attention`` every GPU has a copy of the attention."""
+        tp, ep = number(record.get("tp")), number(record.get("ep"))
+        engine = str(record.get("framework") or "").lower().removeprefix("dynamo-")
+        copies = str(record.get("dp_attention")).lower() == "true"
+        precision = str(record.get("precision", "")).lower()
+        a, b, _ = FORMATS.get(precision, (precision, precision, ""))
+        per_gpu = number(record.get("output_tput_per_gpu"))
+        times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
+        return {
+            "device": str(record.get("hw", "")).split("-")[0] or None,
+            "model": record.get("model"),
+            "engine": _ENGINES.get(engine, engine) or None,
+            "client": "inferencex",
+            "dtype_a": a,
+            "dtype_b": b,
+            "tp": 1.0 if copies else tp,
+            "dp": tp if copies else 1.0,
+            "ep": ep,
+            "apart": "yes" if str(record.get("disagg")).lower() == "true" else "",
+            "input_len": number(record.get("isl")),
+            "output_len": number(record.get("osl")),
+            "concurrency": number(record.get("conc")),
+            "ttft_ms": times["ttft"] and times["ttft"] * 1e3,
+            "tpot_ms": times["tpot"] and times["tpot"] * 1e3,
+            "duration_us": times["e2el"] and times["e2el"] * 1e6,
+            "output_tokens_per_s": per_gpu * tp if per_gpu is not None and tp is not None else None,
+        }
+
+
+_ENGINES: Final = {"trt": "trtllm"}
+_SAMPLE: Final = frozenset({"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"})
+_CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,9})\b")
+_MEASURED = re.compile(r"measured=(\d{4}-\d{2}-\d{2})")
+
+
+@register
+class SiliconSampleReader(Reader):
+    """AIConfigurator's sample of published serving runs.
+
+    Where a run of InferenceX has both its GPUs and its groups of experts, the sample has their product as its GPUs
+    (8 GPUs with 8 groups are 64 there): the root is taken. Beyond a node every GPU has a copy of the attention, as its
+    heads cannot be cut so. Weights without a stated format are in 16 bits, those of gpt-oss in 4.
+    """
+
+    name = "AIConfigurator sample CSV"
+
+    def sniff(self, path: Path, head: bytes) -> bool:
+        """Recognise the header."""
+        return set(csv_header(head)) >= _SAMPLE
+
+    def read(self, path: Path, options: Options) -> RawTable:
+        """Return a row for each run."""
+        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
+        given = pd.DataFrame({name: csv.cells[name].to_pandas() for name in csv.cells.column_names}).astype(object)
+        whole = {name: _positive(given, name) for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS))}
+        apart = _word(given, "mode").eq("disagg").to_numpy()
+        tp, dp, cut, ep = (np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS)
+        source = _word(given, "silicon_data_source")
+        published = ~source.str.contains("/Users/", regex=False).to_numpy() & ~apart
+        squared = published & (cut > 1) & (ep > 1)
+        copied = published & (cut == 1) & (dp > 1) & (tp == dp) & (ep == tp * dp)
+        gpus = np.select([squared, copied], [cut, tp], tp * dp)
+        of_heads = np.select([(gpus > _NODE) | copied | (squared & (dp > 1)), squared], [1.0, cut], tp)
+        found = _word(given, "gemm_quant_mode").replace("", "bfloat16")
+        narrow = _word(given, "model_path").str.contains("gpt-oss").to_numpy()
+        formats = [FORMATS.get(word, (word, word, "")) for word in found]
+        concurrency = source.str.extract(_CONCURRENCY, expand=False)
+        batch = _word(given, "batch_size")
+        rows = pd.DataFrame(
+            {
+                "op": SERVING,
+                "device": [SYSTEMS.get(str(word), str(word)) for word in _word(given, "system")],
+                "model": _word(given, "model_path"),
+                "engine": _word(given, "backend"),
+                "engine_version": _word(given, "backend_version"),
+                "client": np.where(published | apart, "inferencex", "aiconfigurator"),
+                "dtype_a": [a for a, _, _ in formats],
+                "dtype_b": np.where(narrow, "fp4", [b for _, b, _ in formats]),
+                "tp": of_heads,
+                "dp": gpus / of_heads,
+                "ep": np.where((gpus > _NODE) | squared | copied, gpus, ep),
+                "apart": np.where(apart, "yes", ""),
+                "variant": np.where(apart, _groups(given), ""),
+                "input_len": _word(given, "isl"),
+                "output_len": _word(given, "osl"),
+                "concurrency": concurrency.where(concurrency.notna(), batch),
+                "ttft_ms": pd.to_numeric(given["silicon_ttft_ms"], errors="coerce"),
+                "tpot_ms": pd.to_numeric(given["silicon_tpot_ms"], errors="coerce"),
+                "measured": source.str.extract(_MEASURED, expand=False).fillna(""),
+                "recorded_tp": _word(given, "tp_size"),
+                "campaign": campaign_of(path),
+                LINE: csv.lines,
+            }
+        )
+        return _table(rows, ("measured", "recorded_tp"), options)
+
+
+_COUNTS: Final = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+_NODE: Final = 8
+
+
+def _groups(given: pd.DataFrame) -> pd.Series:
+    """Return in words which groups of GPUs read the prompts and which write the answers."""
+    sides = [
+        side + " " + _word(given, f"{side}_num_workers") + " x tp " + _word(given, f"{side}_tp_size") + " dp "
+        + _word(given, f"{side}_attention_dp_size")
+        for side in ("prefill", "decode")
+    ]  # fmt: skip
+    return sides[0] + ", " + sides[1]
+
+
+def _word(given: pd.DataFrame, name: str) -> pd.Series:
+    return as_text(given[name]).str.strip() if name in given else pd.Series("", index=given.index)
+
+
+def _positive(given: pd.DataFrame, name: str) -> np.ndarray:
+    """Return counts, 1 where none is given."""
+    found = pd.to_numeric(_word(given, name), errors="coerce").to_numpy(dtype=float)
+    return np.where(found >= 1, found, 1.0)

@@ -1,0 +1,106 @@
+"""Benchmarks of serving: what clients write becomes runs with their setting, and what is unknown stays a label."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flopcast as fc
+
+VLLM: dict[str, Any] = {
+    "date": "20260301-120000", "backend": "vllm", "model_id": "meta-llama/Llama-3.1-70B-Instruct",
+    "tokenizer_id": "meta-llama/Llama-3.1-70B-Instruct", "num_prompts": 160, "tp": "8", "request_rate": "inf",
+    "max_concurrency": 16, "duration": 80.0, "completed": 160, "total_input_tokens": 163840,
+    "total_output_tokens": 81920, "request_throughput": 2.0, "output_throughput": 1024.0, "mean_ttft_ms": 120.0,
+    "mean_tpot_ms": 15.0, "p99_ttft_ms": 400.0, "ttfts": [0.1, 0.2],
+}  # fmt: skip
+SGLANG: dict[str, Any] = {
+    "backend": "sglang", "dataset_name": "random", "request_rate": 4.0, "max_concurrency": None,
+    "sharegpt_output_len": None, "completed": 100, "total_input_tokens": 102400, "total_output_tokens": 25600,
+    "request_throughput": 3.0, "output_throughput": 768.0, "mean_e2e_latency_ms": 5000.0, "mean_ttft_ms": 150.0,
+    "mean_tpot_ms": 19.0, "server_info": {"model_path": "deepseek-ai/DeepSeek-V3", "tp_size": 8, "version": "0.5.9"},
+}  # fmt: skip
+AIPERF: dict[str, Any] = {
+    "request_throughput": {"unit": "requests/sec", "avg": 2.0}, "request_latency": {"unit": "ms", "avg": 4000.0},
+    "time_to_first_token": {"unit": "ms", "avg": 100.0}, "inter_token_latency": {"unit": "us", "avg": 12000.0},
+    "output_token_throughput": {"unit": "tokens/sec", "avg": 512.0}, "output_sequence_length": {"avg": 256.2},
+    "input_sequence_length": {"avg": 511.7},
+    "input_config": {"endpoint": {"model_names": ["Qwen/Qwen3-32B"]}, "loadgen": {"concurrency": 8}},
+}  # fmt: skip
+INFERENCEX: dict[str, Any] = {
+    "hw": "mi355x", "conc": 64, "model": "amd/Llama-3.1-70B-FP8", "framework": "vllm", "precision": "fp8", "isl": 1024,
+    "osl": 8192, "tp": 8, "ep": 8, "dp_attention": "true", "disagg": False, "mean_ttft": 0.25, "mean_tpot": 0.02,
+    "mean_e2el": 160.0, "output_tput_per_gpu": 400.0, "spec_decoding": "none",
+}  # fmt: skip
+SAMPLE = """silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,\
+batch_size,tp_size,attention_dp_size,moe_tp_size,moe_ep_size,silicon_ttft_ms,silicon_tpot_ms
+db-dump; silicon_concurrency=32; measured=2026-03-24T00:00:00Z,sglang,0.5.9,a/B,b200_sxm,fp8,agg,1024,1024,fp8_block,\
+32,64,1,8,8,100,20
+data/Users/x.csv,vllm,0.12.0,a/B,h100_sxm,,agg,1024,256,,8,2,,1,1,90,11
+"""
+
+
+def read(folder: Path, record: object, **default: str) -> Any:
+    """Return what is read of one record."""
+    file = folder / "result.json"
+    file.write_text(json.dumps(record))
+    return fc.read(file, default={"device": "MI300X", "dtype_a": "fp8"} | default)
+
+
+def test_each_client_gives_its_setting_and_its_times(tmp_path: Path) -> None:
+    row = read(tmp_path, VLLM).frame.iloc[0]
+    assert row[["engine", "client", "tp", "concurrency"]].tolist() == ["vllm", "vllm bench serve", 8.0, 16.0]
+    assert row[["input_len", "output_len", "ttft_ms", "tpot_ms"]].tolist() == [1024.0, 512.0, 120.0, 15.0]
+    assert row["duration_us"] == pytest.approx((120 + 511 * 15) * 1e3)
+    row = read(tmp_path, SGLANG).frame.iloc[0]
+    assert row[["model", "tp", "engine_version"]].tolist() == ["deepseek-ai/DeepSeek-V3", 8.0, "0.5.9"]
+    assert row["concurrency"] == 15.0  # Little: 3 requests a second, 5 s each
+    row = read(tmp_path, AIPERF, engine="trtllm").frame.iloc[0]
+    assert row[["model", "engine", "concurrency", "output_len"]].tolist() == ["Qwen/Qwen3-32B", "trtllm", 8.0, 256.0]
+    assert row[["ttft_ms", "tpot_ms"]].tolist() == [100.0, 12.0]
+    row = read(tmp_path, [INFERENCEX]).frame.iloc[0]
+    assert row[["device", "tp", "dp", "ep"]].tolist() == ["MI355X", 1.0, 8.0, 8.0]
+    assert row[["ttft_ms", "tpot_ms", "output_tokens_per_s"]].tolist() == [250.0, 20.0, 3200.0]
+    assert row["duration_us"] == 160e6
+
+
+def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:
+    found = read(tmp_path, VLLM)
+    assert found.frame["p99_ttft_ms"].tolist() == ["400.0"]
+    (note,) = [note for note in found.notes if note.code == "labels-kept"]
+    assert {"request_rate", "p99_ttft_ms"} <= set(note.values["names"])
+    assert not set(note.values["names"]) & {"ttfts", "mean_ttft_ms"}
+
+
+def test_what_is_no_run_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    broken = {**SGLANG, "mean_ttft_ms": None}
+    file.write_text("\n".join([json.dumps(SGLANG), '{"backend": ', json.dumps(broken)]))
+    found = fc.read(file, default={"device": "H200", "dtype_a": "fp8"})
+    assert len(found.frame) == 1
+    assert dict(zip(found.rejected["source"], found.rejected["reason"], strict=True)) == {
+        "runs.jsonl:2": "not-a-run",
+        "runs.jsonl:3": "no-duration",
+    }
+
+
+def test_the_sample_says_its_gpus_once(tmp_path: Path) -> None:
+    file = tmp_path / "silicon_sample.csv"
+    file.write_text(SAMPLE)
+    rows = fc.read(file).frame
+    assert rows[["tp", "dp", "ep"]].to_numpy().tolist() == [[8, 1, 8], [2, 1, 1]]
+    assert rows["dtype_b"].tolist() == ["fp8", "bf16"]
+    assert rows["measured"].tolist() == ["2026-03-24", ""]
+    assert rows["client"].tolist() == ["inferencex", "aiconfigurator"]
+
+
+def test_a_table_of_ones_own_needs_no_time_of_a_request(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    from flopcast.api.tables import template
+
+    template("serving").to_csv(file, index=False)
+    row = fc.read(file).frame.iloc[0]
+    assert row["duration_us"] == pytest.approx((250 + 1023 * 17.5) * 1e3)
