@@ -10,6 +10,8 @@ from .api.forecasting import Forecasts as Forecasts
 from .api.forecasting import forecast as forecast
 from .api.ingesting import Ingested as Ingested
 from .api.ingesting import ingest as ingest
+from .api.learning import Curve as Curve
+from .api.learning import curve as curve
 from .api.predicting import Prediction as Prediction
 from .api.predicting import predict as predict
 from .api.profilers import counters as counters

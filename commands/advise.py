@@ -31,7 +31,7 @@ def command(
     candidates: Annotated[
         list[Path], typer.Argument(metavar="CANDIDATES...", help="What could be measured: rows of the host, or shapes.")
     ],
-    rows: Annotated[int | None, typer.Option(help="How many rows may be measured; or --budget.")] = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows of the target are measured.")] = None,
     budget: BudgetOption = None,
     row_seconds: Annotated[float, typer.Option(help="Seconds of a row that has no column cost_s.")] = 10.0,
     weight: Annotated[

@@ -195,6 +195,33 @@ def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     return styled(figure, 420, legend={}).update_layout(showlegend=False)
 
 
+def learning(table: pd.DataFrame, interval: float) -> go.Figure:
+    """Draw error against rows measured, with its range over the draws, and below it how many rows intervals covered.
+
+    `table` has a row per number of rows and way, as `Curve` of the API has it; `interval` is the level.
+    """
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06)
+    for (way, part), colour in zip(table.groupby("way", sort=False), (*OTHERS[2:3], SELECTED, *OTHERS), strict=False):
+        x, line = part["rows"], {"color": colour, "width": 3}
+        error = part["e_out"]
+        reach = {"array": part["greatest"] - error, "arrayminus": error - part["least"], "color": colour}
+        figure.add_trace(
+            go.Scatter(name=str(way), x=x, y=error, error_y={"symmetric": False, **reach}, line=line), row=1, col=1
+        )
+        covered = go.Scatter(name=str(way), x=x, y=100 * part["coverage"], line=line, showlegend=False)
+        figure.add_trace(covered, row=2, col=1)
+    rule = table.drop_duplicates("rows", keep="last")
+    style = {"color": BASELINE, "width": 2, "dash": "dash"}
+    figure.add_trace(go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1)
+    figure.add_hline(y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
+    counts = sorted(set(table["rows"]))
+    figure.update_xaxes(type="log", tickmode="array", tickvals=counts, ticktext=[f"{count:,}" for count in counts])
+    figure.update_xaxes(title_text="rows measured on the target", row=2, col=1)
+    figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="covered, %", range=[40, 101], row=2, col=1)
+    return styled(figure, 560, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+
+
 def trees(rows: Sequence[Row]) -> go.Figure:
     """Draw the error of forests of 2, 4, 8, ... trees, and below it their inlier ratios; `rows` as in metrics."""
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)

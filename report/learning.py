@@ -1,0 +1,105 @@
+"""A learning curve as a document: how many rows of the target must be measured, and what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from . import figures
+from .document import Chart, Column, Document, Figure, Headline, Section, Table, lines, records, rows
+from .formats import counted, number, percent, share
+from .training import left_out, metric, title
+
+SCHEMA: Final = 1
+ENOUGH: Final = 1.1
+"""Times the least error of a way that is as good as that."""
+
+
+def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
+    """Return a learning curve for terminal, page and machines.
+
+    Parameters
+    ----------
+    table, about
+        As `Curve` of the API has them.
+    """
+    ways = list(dict.fromkeys(table["way"]))
+    what = left_out(about["scheme"])
+    heads = [
+        Column("rows measured", "number"),
+        *(
+            Column(head, "number")
+            for way in ways
+            for head in (f"{way}: error, %", "from … to", f"{about['interval']:.0%} covered")
+        ),
+        Column("affine, %", "number"),
+        Column("selected", "words"),
+    ]
+    body = []
+    for count, part in table.groupby("rows", sort=True):
+        by_way = part.set_index("way")
+        cells = [f"{count:,}"]
+        for way in ways:
+            one = by_way.loc[way]
+            cells += [number(one["e_out"]), f"{number(one['least'])} – {number(one['greatest'])}"]
+            cells += [share(one["coverage"])]
+        cells += [number(by_way["affine"].iloc[-1]), by_way["model"].iloc[-1]]
+        body.append(cells)
+    caption = (
+        f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}; affine: the line through "
+        f"{'the times of the host' if about['host'] else 'the roofline'}, fitted to the same rows; selected: "
+        f"by the folds of those rows, {ways[-1]}."
+    )
+    notes = [
+        f"{counted(about['pool'], 'row')} to draw from, {counted(about['held_out'], 'row')} held out",
+        *([f"left out, as there are not so many rows: {', '.join(map(str, about['left_out']))}"]
+          if about["left_out"] else []),
+        *(["some rows held out have no answer, as what they compute was not drawn"]
+          if (table["answered"] < 1).any() else []),
+    ]  # fmt: skip
+    said = [_enough(table[table["way"] == way], way) for way in ways]
+    answer = _enough(table[table["way"] == ways[-1]], ways[-1])
+    chart = Chart(
+        "error against rows measured",
+        [
+            (way, np.log10(part["rows"].to_numpy(dtype=float)), np.log10(part["e_out"].to_numpy(dtype=float)))
+            for way, part in ((way, table[table["way"] == way]) for way in ways)
+        ],
+        ("rows measured", "error, %"),
+        logarithmic=True,
+    )
+    return Document(
+        title=f"{title(about)}: how many rows must be measured",
+        lead=f"{metric(about)}, {what}",
+        opening=[Headline("rows of the target", answer, medium="page")],
+        sections=[
+            Section(
+                "Error against rows measured",
+                [
+                    lines(said, "list"),
+                    Figure(lambda: figures.learning(table, about["interval"]), caption),
+                    chart,
+                    Table(heads, rows(body), f"{title(about)}: error by rows measured", caption, name="curve"),
+                    lines([f"note: {note}" for note in notes], tone="soft"),
+                ],
+            )
+        ],
+        closing=[Headline(title(about), answer, medium="terminal")],
+        data={"schema": SCHEMA, **about, "curve": records(table)},
+    )
+
+
+def _enough(part: pd.DataFrame, way: str) -> str:
+    """Say from how many rows on more of them give little."""
+    best = part["e_out"].min()
+    first = part[part["e_out"] <= ENOUGH * best].iloc[0]
+    most = part.iloc[-1]
+    if first["rows"] == most["rows"]:
+        return f"{way}: {percent(most['e_out'])} with {most['rows']:,} rows, and still falling"
+    return (
+        f"{way}: {percent(first['e_out'])} with {counted(int(first['rows']), 'row')}; {most['rows']:,} give "
+        f"{percent(most['e_out'])}"
+    )

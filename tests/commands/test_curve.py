@@ -1,0 +1,65 @@
+"""Learning curves: the command on measurements with a known law, its files, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.tests.commands import running
+
+call = partial(running.call, "curve")
+TWO = {"host": "MI300X", "target": "MI355X", "models": "Additive"}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> pd.DataFrame:
+    """Return products of eight weight shapes: 5 µs and 0.6 of the host's time on the target, within some 2 %."""
+    shapes = pd.DataFrame([(16 * 2**m, 512 * n) for n in range(1, 9) for m in range(8)], columns=["m", "n"])
+    host = shapes.assign(k=2048, op="gemm", dtype_a="bf16", device="MI300X")
+    scatter = np.random.default_rng(0).lognormal(0, 0.3, len(host))
+    host["duration_us"] = (10 + host[["m", "n", "k"]].prod(axis=1) / 2e7) * scatter
+    small = np.random.default_rng(1).lognormal(0, 0.02, len(host))
+    target = host.assign(device="MI355X", duration_us=(5 + 0.6 * host["duration_us"]) * small)
+    return pd.concat([host, target], ignore_index=True)
+
+
+def test_a_host_that_tells_all_is_worth_more_than_rows(pairs: pd.DataFrame) -> None:
+    found = fc.curve(pairs, rows=[40, 20], draws=2, **TWO).table.set_index(["rows", "way"])
+    assert found.index.tolist() == [(k, way) for k in (20, 40) for way in ("target alone", "from the host")]
+    known, alone = (found.xs(way, level="way") for way in ("from the host", "target alone"))
+    assert known["e_out"].max() < 4  # 2 % of scatter, and a line from 20 rows
+    assert alone["e_out"].min() > 15  # the host's 30 % of scatter is in the target's times too
+    assert (known["least"] <= known["e_out"]).all()
+    assert (known["e_out"] <= known["greatest"]).all()
+    assert known["coverage"].between(0.7, 1).all()
+
+
+def test_the_command_says_it_and_writes_it(pairs: pd.DataFrame, tmp_path: Path) -> None:
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "20,5000", "--draws", 1]
+    code, out, _ = call(tmp_path / "pairs.csv", *words, "--json", "--out", tmp_path / "curve")
+    found = json.loads(out)
+    assert code == 0
+    assert [one["rows"] for one in found["curve"]] == [20, 20]
+    assert found["left_out"] == [5000]
+    assert found == json.loads((tmp_path / "curve" / "curve.json").read_text())
+    assert "plotly" in (tmp_path / "curve" / "curve.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [(["--rows", "3"], "--rows"), (["--rows", "9000"], "--rows"), (["--scheme", "none"], "--scheme"), ([], "--target")],
+)
+def test_what_is_wrong_is_one_line(pairs: pd.DataFrame, tmp_path: Path, wrong: list[str], named: str) -> None:
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    words = [] if named == "--target" else ["--target", "MI355X", "--models", "Additive", *wrong]
+    code, _, error = call(tmp_path / "pairs.csv", *words)
+    assert code == 2
+    assert named in error
+    assert error.count("\n") == 1
