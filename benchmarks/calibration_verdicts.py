@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,12 @@ from ..evaluation.checking import Outcome as Answer
 from ..evaluation.checking import assess
 from ..evaluation.intervals import ConformalIntervals
 from ..evaluation.linear_scaling import adjusted, gathered
+from ..evaluation.ranking import ranking
 from ..evaluation.verdicts import Evidence, Outcome, Verdict, judge
+from ..models.base import Candidate
+from ..models.linear.stepwise import Stepwise
+from ..models.suite import RELATIVE
+from ..models.target_space import RelativeError
 
 Row = tuple[str, float, int]
 
@@ -111,7 +117,51 @@ def _checked(trained: list[int], new: list[int], between: float, heavy: bool, sh
     return assess(asked, {"grouped": before}, margin=MARGIN, seed=seed[-1]).outcome
 
 
-CELLS: Final = (scaling_verdicts, check_verdicts)
+NOISE_FEATURES: Final = 20
+GROUPS: Final = {"8 groups of 12": [12] * 8, "16 groups of 25": [25] * 16, "16 unequal groups": [160] * 2 + [6] * 14}
+
+
+def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GROUPS)) -> Iterator[Row]:
+    """Yield how many noise features that a stepwise search lists are called significant, and how many true ones."""
+    for name in sizes:
+        for kind in ("of each row", "constant within a group"):
+            listed = significant = found = 0
+            for draw in range(sets):
+                dataset = _featured(np.random.default_rng([seed, draw]), GROUPS[name], within=kind == "of each row")
+                table = ranking(dataset, _STEPWISE, "grouped", draw)
+                noise = [row for row in table if row["feature"].startswith("noise")]
+                listed += len(noise)
+                significant += sum(bool(row["significant"]) for row in noise)
+                found += any(row["feature"] == "host_us" and bool(row["significant"]) for row in table)
+            share = significant / listed if listed else 0.0
+            yield f"p-values, {name}, noise {kind}: noise features listed that are significant", share, listed
+            yield f"p-values, {name}, noise {kind}: the true feature is significant", found / sets, sets
+
+
+def _featured(rng: np.random.Generator, sizes: list[int], *, within: bool) -> _Features:
+    """Return rows whose target is a share of the host's time, groups and rows differing by 5 %, and noise features."""
+    groups, deviation = _drawn(rng, sizes, 0.05, 0.05, False)
+    noise = rng.uniform(1, 2, (len(groups) if within else len(sizes), NOISE_FEATURES))
+    host = np.exp(rng.normal(4, 1, len(groups)))
+    X = pd.DataFrame(noise if within else noise[groups], columns=[f"noise{j}" for j in range(NOISE_FEATURES)])
+    y = (2 + 0.6 * host) * np.exp(deviation)
+    return _Features(X.assign(host_us=host), y, groups.astype(str), pd.DataFrame(index=X.index))
+
+
+@dataclass(frozen=True)
+class _Features:
+    X: pd.DataFrame
+    y: FloatArray
+    groups: np.ndarray
+    rows: pd.DataFrame
+    unpaired: None = None
+
+
+_STEPWISE: Final = Candidate(
+    "OLS/Forward/AIC", RelativeError(Stepwise(criterion="aic")), RELATIVE, selects_features=True, tests_features=True
+)
+
+CELLS: Final = (scaling_verdicts, check_verdicts, significant_features)
 
 
 def main() -> None:

@@ -259,7 +259,7 @@ def law_table(dataset: Dataset) -> pd.DataFrame:
 
 
 def fit_all(
-    dataset: Dataset,
+    dataset: LearningData,
     candidate: Candidate,
     scheme: str,
     rows: BoolArray | slice = slice(None),

@@ -1,7 +1,6 @@
 """The model that is saved: fitted to all rows, with intervals, trained range, ranking and fitted baselines.
 
-A data set and its competition enter `deploy`. `rank` says which features matter to a fitted model: by p-values, by the
-decrease of the RSS, by permutation importance.
+A data set and its competition enter `deploy`.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
-from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray
 from ..features.matrix import Dataset
-from ..models.base import Candidate, nested, p_values
+from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
@@ -29,23 +28,15 @@ from .domain import TrainedRange, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .interval_scale import Difficulty, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
-from .metrics import ape, finite
+from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
 
 WORST: Final = 5
 NAMED: Final = 5
 """Groups named whose rows were covered least, and the rows that one must have."""
-P_VALUE: Final = "p-value"
-RSS: Final = "RSS decrease (%)"
-PERMUTATION: Final = "points of error when shuffled"
-_ROWS_AT_ONCE: Final = 30_000
-"""Rows predicted at once, of shuffled copies."""
 _CALIBRATED: Final = (0.15, 1.2e-4)
 """Seconds that intervals take to be calibrated without each fold, about: of every table, and a row more."""
 _SHUFFLED: Final = 9e-6
 """Seconds that the prediction of a shuffled row takes, about."""
-_REPEATS, _RANKED_ROWS = 3, 1000
-SIGNIFICANT: Final = 0.05
-"""Features with a larger p-value are not told from noise."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +123,18 @@ def deploy(
     judged, others = _judged(competition), _rankers(competition, best)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
-    shuffled = _SHUFFLED * _REPEATS * min(len(dataset), _RANKED_ROWS) * dataset.X.shape[1]
+    shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
     left_out = 2.2 * (1 - share_left_out(len(dataset)))
-    fitted = partial(_fitted, model=best, scheme=scheme, seed=seed)
+    ranked = partial(partial, scheme=scheme, seed=seed)
     steps = [  # each with its seconds, as the fits of 458 to 20 454 rows have taken them
-        _Step(f"{best.name} (all rows)", 1.2 * cost[best.name] + shuffled, fitted),
+        _Step(f"{best.name} (all rows)", 1.2 * cost[best.name], partial(fit_all, candidate=best, scheme=scheme)),
         _Step(f"{best.name} (ranges left out)", left_out * cost[best.name] + calibrated, outside),
+        _Step(f"{best.name} (ranking)", 2.2 * cost[best.name] + shuffled, ranked(ranking, model=best)),
         *(
             _Step(
                 f"{one.name} (ranking)",
-                2.7 * cost[one.name] + shuffled if one.is_forest else 1.2 * cost[one.name] + 0.1,
-                partial(_ranked, model=one, scheme=scheme, seed=seed),
+                (0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name] + shuffled,
+                ranked(_ranked, model=one),
             )
             for one in others
         ),
@@ -152,7 +144,7 @@ def deploy(
         ),
     ]
     found = _worked_out(steps, dataset, jobs, progress)
-    (estimator, ranking), beyond, *rest = found
+    estimator, beyond, ranked_by_best, *rest = found
     return Deployed(
         name=best.name,
         space=best.space,
@@ -165,7 +157,7 @@ def deploy(
             **_coverage(dict(zip(judged, rest[len(others) :], strict=True)), scheme, beyond),
             "difficulty": learnt and learnt.summary(),
         },
-        ranking=sum(rest[: len(others)], ranking),
+        ranking=[*ranking_by_rss(estimator, best), *ranked_by_best, *chain.from_iterable(rest[: len(others)])],
         fitted_baselines=_baselines(dataset),
         beyond=beyond,
         law=learn_law(dataset),
@@ -251,27 +243,10 @@ def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
     return [*(model for model in ran if model.is_forest and model is not best), *linear]
 
 
-def _fitted(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> tuple[Any, list[dict[str, Any]]]:
-    """Return the model fitted to all rows, and its ranking.
-
-    The p-values of a fit to all columns rank nothing: each is the worth of a column beside every other, and near copies
-    take it from one another. So only least squares on selected columns is ranked by them, as in the literature.
-    """
-    estimator = fit_all(dataset, model, scheme)
-    with threadpool_limits(limits=1):
-        found = rank(estimator, dataset.X, dataset.y, repeats=_REPEATS, max_rows=_RANKED_ROWS, seed=seed)
-    where = {PERMUTATION: ", on training rows"}
-    return estimator, [
-        {**row, "measure": f"{row['measure']}{where.get(row['measure'], '')}, {model.name}", "model": model.name}
-        for row in found
-        if model.selects_features or row["significant"] is None
-    ]
-
-
 def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
-    """Return the ranking by a model beside the best: of one that tests features by its p-values alone."""
-    _, found = _fitted(dataset, model, scheme, seed)
-    return [row for row in found if not model.tests_features or row["significant"] is not None]
+    """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
+    by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model) if model.is_forest else []
+    return [*by_rss, *ranking(dataset, model, scheme, seed)]
 
 
 def _baselines(dataset: Dataset) -> dict[str, Any]:
@@ -284,89 +259,3 @@ def _baselines(dataset: Dataset) -> dict[str, Any]:
         "constant ratio": {"ratio": float(ratio.ratio_)},
         "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
     }
-
-
-def rank(
-    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
-) -> list[dict[str, Any]]:
-    """Rank the features of a fitted model by every measure that the model allows.
-
-    The model is looked into through pipelines and wrappers; ``X`` (n, p), ``y`` (n,), ``repeats``, ``seed`` and
-    ``max_rows`` are for `permutation_importance`. The rows ``feature``, ``measure``, ``value`` and ``significant``
-    (p <= 0.05; None for other measures) come measure by measure, the most important feature first, fit for JSON.
-    """
-    return [
-        *_table(P_VALUE, p_values(fitted) or {}),
-        *_table(RSS, rss_decrease(fitted)),
-        *_table(PERMUTATION, permutation_importance(fitted, X, y, repeats=repeats, seed=seed, max_rows=max_rows)),
-    ]
-
-
-def permutation_importance(
-    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
-) -> dict[str, float]:
-    """Mean increase of the MAPE, in percentage points, when a feature's values are shuffled among the rows.
-
-    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section 10): a small value
-    does not mean that a feature is useless on its own.
-
-    Each feature is shuffled ``repeats`` times; its values do not depend on the other features' shuffles. Of more than
-    ``max_rows`` rows a sample of so many is used.
-    """
-    target = np.asarray(y, dtype=np.float64)
-    if len(target) > max_rows:
-        kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
-        X, target = X.iloc[kept], target[kept]
-    baseline = ape(target, fitted.predict(X)).mean()
-    values, rows = X.to_numpy(dtype=np.float64), repeats * len(X)
-    at_once = max(_ROWS_AT_ONCE // rows, 1)
-    increase = {}
-    for first in range(0, X.shape[1], at_once):  # many columns in one prediction: each has its price
-        columns = range(first, min(first + at_once, X.shape[1]))
-        shuffled = np.tile(values, (repeats * len(columns), 1))
-        for block, column in enumerate(columns):
-            rng = np.random.default_rng([seed, column])
-            mixed = [rng.permutation(values[:, column]) for _ in range(repeats)]
-            shuffled[block * rows : (block + 1) * rows, column] = np.concatenate(mixed)
-        predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
-        for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
-            increase[str(X.columns[column])] = float(ape(np.tile(target, repeats), own).mean() - baseline)
-    return increase
-
-
-def rss_decrease(fitted: Any) -> dict[str, float]:
-    """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
-
-    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
-    which sum to 1; empty for a model that has none. Columns on which no tree splits have 0. Where the columns that the
-    forest was given have no names, they are x0, x1, ...
-    """
-    handed_on: list[list[str]] = []  # what the layers outside may have handed on, the nearest last
-    for layer in nested(fitted):
-        given, selected = (_words(getattr(layer, name, None)) for name in ("feature_names_in_", "selected_features_"))
-        values = getattr(layer, "feature_importances_", None)
-        if values is not None:
-            fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
-            names = fitting[-1] if fitting else [f"x{column}" for column in range(len(values))]
-            return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
-        handed_on += [given, selected]
-    return {}
-
-
-def _words(names: Any) -> list[str]:
-    return [] if names is None else [str(name) for name in names]
-
-
-def _table(measure: str, values: dict[str, float]) -> list[dict[str, Any]]:
-    """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
-    ascending = measure == P_VALUE
-    ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
-    return [
-        {
-            "feature": name,
-            "measure": measure,
-            "value": finite(value),
-            "significant": bool(value <= SIGNIFICANT) if ascending else None,
-        }
-        for name, value in ordered
-    ]

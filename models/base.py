@@ -380,16 +380,3 @@ def all_selected(models: Iterable[Any], names: Iterable[str]) -> list[str]:
     """Return those of ``names``, in their order, that any of the fitted models uses."""
     used = {name for model in models for name in selected_features(model) or ()}
     return [name for name in names if name in used]
-
-
-def p_values(fitted: Any) -> dict[str, float] | None:
-    """Return the p-value of each selected feature of a fitted least-squares model; None for models without t-tests.
-
-    Looked up through pipelines and wrappers. NaN where a coefficient cannot be tested (collinear columns, no residual
-    degrees of freedom).
-    """
-    for model in nested(fitted):
-        if (values := getattr(model, "p_values_", None)) is not None:
-            chosen = set(model.selected_features_)
-            return {name: float(p) for name, p in zip(feature_names(model), values, strict=True) if name in chosen}
-    return None

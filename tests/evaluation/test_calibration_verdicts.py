@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from flopcast.benchmarks.calibration_verdicts import check_verdicts, scaling_verdicts
+from flopcast.benchmarks.calibration_verdicts import check_verdicts, scaling_verdicts, significant_features
 
 
 def most(share: float, sets: int) -> float:
@@ -29,3 +29,12 @@ def test_a_shifted_run_is_rarely_called_valid() -> None:
             assert share <= most(0.05, count), cell
         else:
             assert share >= 0.5, cell
+
+
+def test_noise_that_a_search_lists_is_rarely_significant_and_what_is_true_is() -> None:
+    for cell, share, count in significant_features(8, 1, ("16 groups of 25",)):
+        if cell.endswith("noise features listed that are significant"):
+            assert count > 5
+            assert share <= most(0.07, count), cell
+        else:
+            assert share == 1, cell

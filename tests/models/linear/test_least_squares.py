@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import nnls
 
-from flopcast.models.base import p_values
 from flopcast.models.linear.least_squares import NNLS, OLS
 
 
@@ -28,16 +26,6 @@ def test_ols_equals_statsmodels(rows: tuple, weighted: bool) -> None:
     np.testing.assert_allclose([model.intercept_, *model.coef_], reference.params, rtol=1e-7)
     np.testing.assert_allclose(model.p_values_, reference.pvalues[1:], rtol=1e-6)
     assert (model.df_resid_, model.rank_) == (reference.df_resid, 5)
-
-
-def test_p_values_are_named() -> None:
-    rng = np.random.default_rng(1)
-    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["host_us", "noise"])
-    found = p_values(OLS().fit(X, 2 * X["host_us"] + rng.normal(size=40)))
-    assert found is not None
-    assert list(found) == ["host_us", "noise"]
-    assert found["host_us"] < 1e-6 < found["noise"]
-    assert p_values(NNLS().fit(X, X["host_us"])) is None
 
 
 def test_collinear_columns_share_the_effect_and_have_no_p_value() -> None:

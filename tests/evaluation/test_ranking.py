@@ -1,31 +1,24 @@
-"""Feature ranking: the features that matter come first, through pipelines and wrappers."""
+"""Feature ranking: the features that matter come first, on rows that the fit has not seen."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flopcast.evaluation.deployment import P_VALUE, PERMUTATION, RSS, permutation_importance, rank, rss_decrease
-from flopcast.models import Forest, LogTarget
-
-
-class WithPValues(LinearRegression):
-    """A linear model that reports p-values as the least-squares models do."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WithPValues:
-        super().fit(X, y, sample_weight)
-        self.p_values_ = np.array([0.05, 0.2, np.nan, 0.001])
-        self.selected_features_ = ["a", "b", "c", "noise"]
-        return self
+from flopcast.evaluation.ranking import permutation_importance, ranking, rss_decrease
+from flopcast.models import Forest, LogTarget, RelativeError, Stepwise
+from flopcast.models.base import Candidate
 
 
 @pytest.fixture
@@ -34,14 +27,10 @@ def data() -> tuple[pd.DataFrame, np.ndarray]:
     return X, (10 * X["a"] + 3 * X["b"] + X["c"]).to_numpy()
 
 
-def values(table: list[dict[str, Any]], measure: str) -> dict[str, float]:
-    return {row["feature"]: row["value"] for row in table if row["measure"] == measure}
-
-
 def test_permutation_finds_the_order_and_nothing_in_noise(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     X, y = data
-    found = values(rank(LinearRegression().fit(X, y), X, y), PERMUTATION)
-    assert list(found) == ["a", "b", "c", "noise"]
+    found = permutation_importance(LinearRegression().fit(X, y), X, y)
+    assert sorted(found, key=lambda name: -found[name]) == ["a", "b", "c", "noise"]
     assert found["noise"] == pytest.approx(0, abs=1e-9)
 
 
@@ -78,11 +67,11 @@ def test_forests_show_the_rss_decrease_through_wrappers(data: tuple[pd.DataFrame
     forest = RandomForestRegressor(20, random_state=0)
     scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), forest)
     model = TransformedTargetRegressor(scaled, func=np.log, inverse_func=np.exp).fit(X, y)
-    found = values(rank(model, X, y, repeats=1), RSS)
-    assert list(found)[:2] == ["a", "b"]
+    found = rss_decrease(model)
+    assert sorted(found, key=lambda name: -found[name])[:2] == ["a", "b"]
     assert sum(found.values()) == pytest.approx(100)
     plain = make_pipeline(StandardScaler(), RandomForestRegressor(2, random_state=0)).fit(X, y)
-    assert set(values(rank(plain, X, y, repeats=1), RSS)) == set(X.columns)
+    assert set(rss_decrease(plain)) == set(X.columns)
 
 
 def test_columns_that_no_tree_splits_on_have_no_share_and_the_others_keep_theirs() -> None:
@@ -99,16 +88,48 @@ def test_columns_that_no_tree_splits_on_have_no_share_and_the_others_keep_theirs
     assert rss_decrease(LinearRegression().fit(X, y)) == {}
 
 
-def test_p_values_with_their_threshold(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+@dataclass(frozen=True)
+class Rows:
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: np.ndarray
+    rows: pd.DataFrame
+    unpaired: None = None
+
+
+class Memory(RegressorMixin, BaseEstimator):
+    """Knows the rows it was fitted to by heart, and says 1 of any other."""
+
+    def fit(self, X: Any, y: Any) -> Memory:
+        self.known_ = {tuple(row): value for row, value in zip(np.asarray(X).tolist(), y, strict=True)}
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.array([self.known_.get(tuple(row), 1.0) for row in np.asarray(X).tolist()])
+
+
+def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     X, y = data
-    table = rank(WithPValues().fit(X, y), X, y)
-    rows = [row for row in table if row["measure"] == P_VALUE]
-    assert [(row["feature"], row["value"], row["significant"]) for row in rows] == [
-        ("noise", 0.001, True),
-        ("a", 0.05, True),
-        ("b", 0.2, False),
-        ("c", None, False),
-    ]
-    assert {row["significant"] for row in table if row["measure"] == PERMUTATION} == {None}
-    assert not values(table, RSS)
+    rows = Rows(X, y, np.repeat(np.arange(12), 10).astype(str), pd.DataFrame(index=X.index))
+    assert min(permutation_importance(Memory().fit(X, y), X, y).values()) > 50
+    assert ranking(rows, Candidate("memory", Memory(), "measured time"), "grouped", 0) == [
+        {"feature": name, "measure": "points of error when shuffled, groups left out, memory", "value": 0.0,
+         "significant": None, "model": "memory"}
+        for name in X
+    ]  # fmt: skip
+    table = ranking(rows, Candidate("line", LinearRegression(), "measured time"), "grouped", 0)
+    assert [row["feature"] for row in table] == ["a", "b", "c", "noise"]
+
+
+def test_features_chosen_by_half_of_the_groups_are_tested_by_the_other(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    noisy = y * np.exp(np.random.default_rng(1).normal(0, 0.02, len(y)))
+    model = Candidate("OLS/Forward/AIC", RelativeError(Stepwise()), "relative error", selects_features=True,
+                      tests_features=True)  # fmt: skip
+    groups = np.repeat(np.arange(12), 10).astype(str)
+    table = ranking(Rows(X, noisy, groups, pd.DataFrame(index=X.index)), model, "grouped", 0)
+    assert {row["feature"] for row in table if row["significant"]} == {"a", "b", "c"}
+    assert table[0]["feature"] == "a"
+    few = Rows(X, noisy, np.repeat(np.arange(6), 20).astype(str), pd.DataFrame(index=X.index))
+    assert ranking(few, model, "grouped", 0) == []
     json.dumps(table, allow_nan=False)

@@ -1,0 +1,219 @@
+"""Which features matter to a model: by what shuffling them costs on rows held out, by p-values, by the RSS.
+
+Rows that have chosen the features of a model cannot test them: of features of pure noise that a stepwise search lists,
+its own t-tests call 38 to 100 % significant. So half of the groups choose, and the other half tests what was chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+from threadpoolctl import threadpool_limits
+
+from ..arrays import FloatArray, IntArray
+from ..models.base import Candidate, nested, selected_features
+from ..models.suite import RELATIVE
+from .competition import fit_all
+from .crossval import LearningData, make_folds
+from .metrics import ape, finite
+
+P_VALUE: Final = "p-value"
+RSS: Final = "RSS decrease (%)"
+PERMUTATION: Final = "points of error when shuffled"
+SIGNIFICANT: Final = 0.05
+"""Features with a larger p-value are not told from noise."""
+LEAST_GROUPS: Final = 8
+"""Fewer leave too few for either half to choose or to test by."""
+FOLDS: Final = 3
+"""Of groups, for what shuffling costs: each is predicted by a fit to the other two."""
+REPEATS: Final = 3
+MOST_ROWS: Final = 1000
+"""Rows shuffled, of all folds together."""
+_ROWS_AT_ONCE: Final = 30_000
+"""Rows predicted at once, of shuffled copies."""
+
+
+def ranking(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
+    """Rank the features of a model by what shuffling them costs, or by p-values.
+
+    Parameters
+    ----------
+    dataset, model, scheme
+        What is fitted to which rows, and whether it is told the groups (see `fit_all`).
+    seed : int
+        Of folds and shuffles.
+
+    Returns
+    -------
+    list of dict
+        Fit for JSON, the most important feature first: ``feature``, ``measure``, ``value``, ``significant``
+        (p <= `SIGNIFICANT`; None for other measures) and ``model``. There are p-values of least squares on selected
+        columns alone: in a fit to all columns each is the worth of a column beside every other, and near copies take
+        it from one another.
+    """
+    if model.selects_features and model.tests_features:
+        values = split_p_values(dataset, model, scheme, seed)
+        return _table(P_VALUE, f"{P_VALUE} on groups that did not choose", model, values)
+    importance = held_out_importance(dataset, model, scheme, seed)
+    return _table(PERMUTATION, f"{PERMUTATION}, groups left out", model, importance)
+
+
+def ranking_by_rss(fitted: Any, model: Candidate) -> list[dict[str, Any]]:
+    """Rank the features of a fitted forest by `rss_decrease`, as `ranking` does; empty for other models."""
+    return _table(RSS, RSS, model, rss_decrease(fitted))
+
+
+def held_out_importance(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:
+    """Return what shuffling each feature costs on rows that the fit has not seen, in percentage points of the MAPE.
+
+    Groups are left out in `FOLDS` folds (rows, where there is one group), and `permutation_importance` of each fold is
+    weighted by its rows.
+    """
+    groups, n = dataset.groups.astype(str), len(dataset.y)
+    several = len(np.unique(groups)) > 1
+    folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
+    found: dict[str, float] = {}
+    with threadpool_limits(limits=1):
+        for fold in np.unique(folds):
+            left_out = folds == fold
+            fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None)
+            share, most = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
+            X, y = dataset.X[left_out], dataset.y[left_out]
+            one = permutation_importance(fitted, X, y, repeats=REPEATS, seed=seed, max_rows=most)
+            found = {name: found.get(name, 0.0) + share * value for name, value in one.items()}
+    return found
+
+
+def _fitted_without(
+    dataset: LearningData, model: Candidate, scheme: str, left_out: np.ndarray, groups: np.ndarray | None
+) -> Any:
+    """Return the model fitted to the other rows; unpaired rows of groups left out are left out too."""
+    unpaired: Any = slice(None)
+    if groups is not None and dataset.unpaired is not None:
+        unpaired = ~np.isin(dataset.unpaired.groups.astype(str), groups[left_out])
+    return fit_all(dataset, model, scheme, ~left_out, unpaired)
+
+
+def split_p_values(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:
+    """Return p-values of the features that one half of the groups chooses, tested on the other half.
+
+    Empty with fewer than `LEAST_GROUPS` groups; NaN where a coefficient cannot be estimated without each of the
+    groups that test.
+
+    Notes
+    -----
+    Sample splitting [1]_ with the weights of the model's own fit. Rows of one group err together, so standard errors
+    are those of the cluster jackknife (CV3) with Student's t of the testing groups less one, as in [2]_.
+
+    References
+    ----------
+    .. [1] D. R. Cox, "A note on data-splitting for the evaluation of significance levels", Biometrika 62(2), 1975.
+    .. [2] J. G. MacKinnon, M. Ø. Nielsen, M. D. Webb, "Fast and reliable jackknife and bootstrap methods for
+       cluster-robust inference", Journal of Applied Econometrics 38(5), 2023.
+    """
+    groups = dataset.groups.astype(str)
+    if len(np.unique(groups)) < LEAST_GROUPS:
+        return {}
+    tests = make_folds("grouped", groups, len(groups), folds=2, seed=seed) == 1
+    names = selected_features(_fitted_without(dataset, model, scheme, tests, groups)) or []
+    if not names:
+        return {}
+    y = dataset.y[tests]
+    weights = (y.min() / y) ** 2 if model.space == RELATIVE else np.ones(len(y))
+    codes = np.unique(groups[tests], return_inverse=True)[1]
+    values = _jackknife_p_values(dataset.X.loc[tests, names].to_numpy(dtype=np.float64), y, weights, codes)
+    return dict(zip(names, values.tolist(), strict=True))
+
+
+def _jackknife_p_values(X: FloatArray, y: FloatArray, weights: FloatArray, codes: IntArray) -> FloatArray:
+    """Return two-sided p-values of the columns of X beside a constant, by leaving out one group after the other."""
+    scale = np.sqrt(np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights))
+    design = np.column_stack([np.ones(len(X)), np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)])
+    design, target = design * np.sqrt(weights)[:, None], y * np.sqrt(weights)
+    count = int(codes.max()) + 1
+    coefficients, known = [], np.ones(design.shape[1], dtype=bool)
+    for rows in (np.ones(len(y), dtype=bool), *(codes != group for group in range(count))):
+        left, values, right = np.linalg.svd(design[rows], full_matrices=False)
+        kept = values > 1e-9 * values[0]
+        coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
+        known &= np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6  # else the rows do not tell this coefficient from others
+    whole, without = coefficients[0], np.array(coefficients[1:])
+    error = np.sqrt((count - 1) / count * np.sum((without - whole) ** 2, axis=0))
+    t = np.divide(np.abs(whole), error, out=np.full_like(whole, np.inf), where=error > 0)
+    found = 2 * np.asarray(stats.t.sf(t, count - 1))
+    return np.where(known, found, np.nan)[1:]
+
+
+def permutation_importance(
+    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+) -> dict[str, float]:
+    """Mean increase of the MAPE, in percentage points, when a feature's values are shuffled among the rows.
+
+    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section 10): a small value
+    does not mean that a feature is useless on its own.
+
+    Each feature is shuffled ``repeats`` times; its values do not depend on the other features' shuffles. Of more than
+    ``max_rows`` rows a sample of so many is used.
+    """
+    target = np.asarray(y, dtype=np.float64)
+    if len(target) > max_rows:
+        kept = np.sort(np.random.default_rng(seed).choice(len(target), max_rows, replace=False))
+        X, target = X.iloc[kept], target[kept]
+    baseline = ape(target, fitted.predict(X)).mean()
+    values, rows = X.to_numpy(dtype=np.float64), repeats * len(X)
+    at_once = max(_ROWS_AT_ONCE // rows, 1)
+    increase = {}
+    for first in range(0, X.shape[1], at_once):  # many columns in one prediction: each has its price
+        columns = range(first, min(first + at_once, X.shape[1]))
+        shuffled = np.tile(values, (repeats * len(columns), 1))
+        for block, column in enumerate(columns):
+            rng = np.random.default_rng([seed, column])
+            mixed = [rng.permutation(values[:, column]) for _ in range(repeats)]
+            shuffled[block * rows : (block + 1) * rows, column] = np.concatenate(mixed)
+        predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
+        for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
+            increase[str(X.columns[column])] = float(ape(np.tile(target, repeats), own).mean() - baseline)
+    return increase
+
+
+def rss_decrease(fitted: Any) -> dict[str, float]:
+    """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
+
+    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
+    which sum to 1; empty for a model that has none. Columns on which no tree splits have 0. Where the columns that the
+    forest was given have no names, they are x0, x1, ...
+    """
+    handed_on: list[list[str]] = []  # what the layers outside may have handed on, the nearest last
+    for layer in nested(fitted):
+        given, selected = (_words(getattr(layer, name, None)) for name in ("feature_names_in_", "selected_features_"))
+        values = getattr(layer, "feature_importances_", None)
+        if values is not None:
+            fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
+            names = fitting[-1] if fitting else [f"x{column}" for column in range(len(values))]
+            return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
+        handed_on += [given, selected]
+    return {}
+
+
+def _words(names: Any) -> list[str]:
+    return [] if names is None else [str(name) for name in names]
+
+
+def _table(measure: str, said: str, model: Candidate, values: dict[str, float]) -> list[dict[str, Any]]:
+    """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
+    ascending = measure == P_VALUE
+    ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
+    return [
+        {
+            "feature": name,
+            "measure": f"{said}, {model.name}",
+            "value": finite(value),
+            "significant": bool(value <= SIGNIFICANT) if ascending else None,
+            "model": model.name,
+        }
+        for name, value in ordered
+    ]
