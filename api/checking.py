@@ -15,7 +15,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from .. import sealing
-from ..errors import DataError, ParameterError, check_margin
+from ..errors import DataError, ParameterError, check_margin, counted, few
 from ..evaluation.advising import choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
@@ -308,7 +308,8 @@ def _scored(
     kept = whole[able & (~trained | every)].reset_index(drop=True)
     unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
     if kept.empty:
-        raise DataError(f"no row can be predicted; first: {unable[0]}", source=str(whole["source"].iloc[0]))
+        told = few((f"{why} ({counted(count, 'row')})" for why, count in Counter(unable).most_common()), most=3)
+        raise DataError(f"no row can be predicted: {told}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}
     return kept, {**lost, "not_predicted": dict(Counter(unable).most_common())}
 

@@ -364,16 +364,16 @@ class _Worked:
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield the frame of `Prediction` in parts; a DataError at the end if no row can be predicted."""
-        slower, why = self._survey.slower(), ""
+        slower = self._survey.slower()
         for frame, causes, lacking in _ahead(partial(self._predicted, slower=slower), _batches(self._parts)):
             if not self._tally.rows:
-                self.first, why = frame.head(SHOWN), f"{frame['reason'].iloc[0]}"
+                self.first = frame.head(SHOWN)
             self._tally.add(frame, causes)
             self._lacking |= lacking
             yield frame
         if not self._tally.predicted:
             source = str(self.first["source"].iloc[0]) if len(self.first) else None
-            raise DataError(f"no row can be predicted; first: {why}", source=source)
+            raise DataError(f"no row can be predicted: {self._tally.refused}", source=source)
 
     def report(self, notes: Sequence[Remark]) -> dict[str, Any]:
         """Return the report of `Prediction`; `notes` are what the reader remarked on."""

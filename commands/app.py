@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import sys
@@ -73,8 +74,26 @@ def _legible(command: Any) -> Any:
 
         return careful
 
-    command.make_context, command.invoke = told(command.make_context), told(command.invoke)
+    command.make_context, command.invoke = told(_each_once(command)), told(command.invoke)
+    for inner in getattr(command, "commands", {}).values():
+        _legible(inner)
     return command
+
+
+def _each_once(command: Any) -> Callable[..., Any]:
+    """Return `make_context` of a command, which refuses an option of one value that is given twice."""
+    make = command.make_context
+
+    def careful(name: str | None, args: list[str], *rest: Any, **kwargs: Any) -> Any:
+        words = args[: args.index("--")] if "--" in args else args
+        for one in () if hasattr(command, "commands") else command.params:
+            if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
+                given = [word for word in words if word.partition("=")[0] in one.opts]
+                if len(given) > 1:
+                    refuse(f"{max(one.opts, key=len)} is given {len(given)} times and takes one value")
+        return make(name, args, *rest, **kwargs)
+
+    return careful
 
 
 class _Unloaded(TyperCommand):
@@ -131,6 +150,9 @@ def script(name: str) -> None:
 
 def _run(command: Callable[[], Any]) -> None:
     """Run a command; what ends it (Ctrl-C, the end of a batch job) lets it remove its unfinished files."""
+    for stream in (sys.stdout, sys.stderr):  # one of ASCII gets ? for the signs that it cannot show
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         command()

@@ -57,14 +57,14 @@ def command(
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor remarks by the million hold many circles
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
     from ..report.predictions import predictions_document, to_json
-    from ..report.terminal import show
+    from ..report.terminal import print_json, show
 
     gc.freeze()
     prediction = predict(run, data, interval=interval, out=None if as_json else out, **settings)
     if as_json:
         if out is not None:
             prediction.save(out)
-        print(to_json(prediction.frame, prediction.report), end="")
+        print_json(to_json(prediction.frame, prediction.report))
         return
     found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
     show(found, *([out] if out else []), rows=prediction.report["n"])

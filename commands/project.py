@@ -121,7 +121,7 @@ def command(
         _together(context, traces, wanted, laws, out, as_json)
         return
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
-    from ..report.terminal import show
+    from ..report.terminal import print_json, show
 
     found = project_traces(traces, wanted, **laws, **of_one, interval=interval, samples=samples, seed=seed)
     if out is not None or chakra is not None:
@@ -135,7 +135,7 @@ def command(
             first[0].save_chakra(chakra)
         found = iter(first)
     if as_json:
-        print(dumps([one.answers for one in found], missing=True), end="")
+        print_json(dumps([one.answers for one in found], missing=True))
         return
     for one in found:
         show(one.document(), *(out / name for name in FILES if out is not None))
@@ -150,13 +150,13 @@ def _together(
     as_json: bool,
 ) -> None:
     from ..api.projecting import project_job  # here: what it imports takes seconds
-    from ..report.terminal import show
+    from ..report.terminal import print_json, show
 
     job = project_job(traces, target, **laws)
     if out is not None:
         job.save(out, made_by(context))
     if as_json:
-        print(dumps(job.document().data, missing=True), end="")
+        print_json(dumps(job.document().data, missing=True))
     else:
         show(job.document(), *(out / name for name in FILES if out is not None))
 

@@ -17,7 +17,7 @@ from ..laws.computation.roofline import LAW as ROOFLINE
 from ..laws.rates import where_published
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
-from ..table.measurements import quantity
+from ..table.measurements import measured_column, quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
 from .catalogue import WITHOUT_WORK
 from .recipe import FeatureRecipe, learn_recipe
@@ -116,6 +116,7 @@ def build_dataset(
         A device has no rows, or none with the metric; no problem is common; or a column is missing.
     """
     frame, unknown = _with_operators(frame)
+    metric = measured_column(frame, metric)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
         recipe = learn_recipe(rows, None, target, metric, without)

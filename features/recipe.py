@@ -338,6 +338,8 @@ def _numerical(
     for feature in _candidates(context):
         if not feature.applies(context):
             continue
+        if not context.has_host and feature.name == context.metric:
+            continue
         if not context.has_host and feature.name.startswith(COUNTER) and counts_time(feature.name):
             skipped[feature.name] = "counts the time of the run to be predicted"
             continue

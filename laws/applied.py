@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
-from ..errors import ParameterError, nearest
+from ..errors import ParameterError, counted, nearest
 from ..hardware import GPU
 from ..operators.operators import Work
 from ..remarks import remark
@@ -62,6 +62,9 @@ def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tupl
     found = {name: where_published(work, law) for name, law in laws.items()}
     columns = {name: values for name, (values, _) in found.items()}
     notes = {name: "; ".join(missing) for name, (_, missing) in found.items() if missing}
+    for name, values in columns.items():
+        if name not in notes and (unknown := int((~np.isfinite(values)).sum())):
+            notes[name] = f"the work of {unknown} of {counted(len(values), 'row')} is unknown"
     return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
 
 

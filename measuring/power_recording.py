@@ -146,7 +146,10 @@ def record(
     if kernels is None:
         rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
     else:
-        rows = read_shapes(kernels).rows
+        listed = read_shapes(kernels)
+        if lost := [*(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused), *listed.repeated]:
+            raise DataError(f"{len(lost)} kernels would not be recorded; first: {lost[0]}", source=str(kernels))
+        rows = listed.rows
     if interleaved and len(rows) < 2:
         raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
     rig, about = _rig(logger, interval, device, seed)

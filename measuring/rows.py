@@ -25,9 +25,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from ..errors import DataError, ParameterError, one_line
+from ..errors import DataError, ParameterError, few, one_line
 from ..operators.operands import word
-from ..operators.operators import OPS, op_of, work_of
+from ..operators.operators import DIMENSIONS, OPS, op_of, work_of
 from ..readers.base import of_rows
 from ..readers.files import content, csv_header, decimal_commas, head, with_points
 from ..readers.reading import read_rows
@@ -276,6 +276,7 @@ class Listed:
 
     rows: list[Row]  # what can be measured, each once
     refused: list[dict[str, str]]  # `source`, `reason`, `detail` of each row that cannot
+    repeated: list[str]  # each row that is one before it, with the columns of the file that no kernel has
     notes: tuple[Remark, ...]  # what was assumed on reading, and how many rows repeat others
 
 
@@ -303,7 +304,9 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
         notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),))) if read else notes
     chosen = operators(families) if families else None
     rows, refused = list[Row](), []
-    known, repeated = set[tuple[tuple[str, Any], ...]](), 0
+    known, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()
+    kernels = {*DIMENSIONS, *WORDS, *_TAKEN}
+    foreign = few(name for name in map(str, frame) if name.lower() in given and name not in kernels)
     for cells in frame.to_dict("records"):
         if cells[REFUSED]:
             refused.append({"source": cells["source"], "reason": cells[REFUSED], "detail": cells[REFUSED_DETAIL]})
@@ -313,16 +316,17 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
             row |= {} if function is None else _parameters(named, given - set(row), function)
             key = tuple(sorted(row.items()))
             if key in known:
-                repeated += 1
+                but = f" but for columns that no kernel has ({foreign})" if foreign else ""
+                repeated.append(f"{cells['source']} repeats another row{but}")
             else:
                 known.add(key)
                 rows.append(row)
     if not rows:
         raise DataError(f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path))
-    was = "1 row that repeats another is" if repeated == 1 else f"{repeated} rows that repeat others are"
+    was = "1 row that repeats another is" if len(repeated) == 1 else f"{len(repeated)} rows that repeat others are"
     text = f"{path.name}: {was} measured once"
-    once = (remark("measured-once", text, file=path.name, rows=repeated),) if repeated else ()
-    return Listed(rows, refused, (*notes, *once))
+    once = (remark("measured-once", text, file=path.name, rows=len(repeated)),) if repeated else ()
+    return Listed(rows, refused, repeated, (*notes, *once))
 
 
 def _row(cells: Mapping[str, Any], given: set[str]) -> Row:

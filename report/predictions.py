@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..errors import few
 from ..models.explanation import Part
 from ..operators.operators import OPS
 from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
@@ -33,7 +34,7 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import NONE, alike, figure, formatted, known, percent, share, significant
+from .formats import NONE, alike, counted, figure, formatted, known, percent, share, significant
 from .training import left_out, metric, speedup_parts, title
 
 SCHEMA = 1
@@ -112,6 +113,12 @@ class Tally:
             self._counts[key].update(words.value_counts(sort=False).to_dict())
         with np.errstate(invalid="ignore", divide="ignore"):
             self._figures.append(np.stack([predicted, (upper - lower) / predicted]))
+
+    @property
+    def refused(self) -> str:
+        """Why rows have no prediction, the most frequent reason first, each with its rows."""
+        found = self._counts["not_predicted"].most_common()
+        return few((f"{why} ({counted(count, 'row')})" for why, count in found), most=3)
 
     def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
         """Return what the terminal and the JSON say.

@@ -374,9 +374,14 @@ def tables(result: Result) -> dict[str, Table]:
         ("sweep", "sweep", *_sweep(result.sweeps)),
         ("grid", "time over the measured one", *_grid(result.grid)),
     ]
-    return {
+    made = {
         name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows
     }
+    added, whole = float(result.classes["projected_us"].sum()), result.uncertainty.nominal_us
+    if "classes" in made and added > whole:
+        told = f"Classes overlap in time: they add up to {duration(added)}, end to end it is {duration(whole)}"
+        made["classes"] = replace(made["classes"], caption=told)
+    return made
 
 
 def _cut(head: str) -> Column:

@@ -6,7 +6,9 @@ apart without colour. Long work shows its progress.
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,13 +47,22 @@ def output() -> Console:
     return console if console.is_terminal or console.width >= WIDTH else Console(width=WIDTH)
 
 
+def print_json(text: str) -> None:
+    """Print JSON on the standard output, whatever its encoding: what that lacks is escaped, so that nothing is lost."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), indent=1) + "\n"
+    print(text, end="")
+
+
 def show(document: Document, *written: Path, as_json: bool = False, rows: int | None = None) -> None:
     """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
     `rows` says how many rows the files hold.
     """
     if as_json:
-        print(files.dumps(document.data, missing=True), end="")
+        print_json(files.dumps(document.data, missing=True))
         return
     console = output()
     print_document(console, document)

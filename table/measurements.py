@@ -374,6 +374,19 @@ def quantity(metric: str) -> Quantity:
     return Quantity(noun, _SYMBOLS.get(noun, noun), suffix, _UNITS.get(suffix, suffix), suffix not in _RATES)
 
 
+def measured_column(frame: pd.DataFrame, metric: str) -> str:
+    """Return the column that a metric is, whatever its case, and whether it is a counter; the metric where none is.
+
+    Examples
+    --------
+    >>> measured_column(pd.DataFrame({"duration_us": [1.0], "counter.Cycles": [9]}), "cycles")
+    'counter.Cycles'
+    """
+    plain = metric.casefold()
+    alike = [str(name) for name in frame if str(name).removeprefix(COUNTER).casefold() == plain.removeprefix(COUNTER)]
+    return metric if metric in frame or len(alike) != 1 else alike[0]
+
+
 def prediction_columns(metric: str) -> dict[str, str]:
     """Return what the columns of a prediction and of its limits are called, with the unit of the metric.
 

@@ -240,3 +240,12 @@ def test_power_that_rises_and_falls_back_to_where_it_was_throttles() -> None:
 def test_a_logger_too_slow_for_the_search() -> None:
     with pytest.raises(DataError, match="too seldom"):
         find_steady(lambda count: np.array([500.0]), 4, 100)
+
+
+@pytest.mark.parametrize("cells", ["512,512,512,blue", "512,,512,blue"])
+def test_a_kernel_that_would_not_be_recorded_is_told_before(tmp_path: Path, cells: str) -> None:
+    text = f"op,dtype_a,m,n,k,colour\ngemm,bf16,512,512,512,red\ngemm,bf16,{cells}\n"
+    (tmp_path / "kernels.csv").write_text(text)
+    with pytest.raises(DataError, match=r"kernels\.csv:3") as told:
+        record(tmp_path / "kernels.csv", tmp_path / "out")
+    assert ("colour" in str(told.value)) == (cells[4] == "5")

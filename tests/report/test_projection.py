@@ -104,3 +104,10 @@ def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
     assert all(section.heading in text for section in document.sections)
     for figure in ("memory bandwidth, GB/s", "all links, one way, GB/s"):
         assert f"{figure} of A100 40GB SXM4" in text
+
+
+def test_classes_that_overlap_are_said_to_add_up_to_more_than_the_whole() -> None:
+    beside = [gemm(0, 400), all_reduce(0, 400, stream=1)]
+    behind = [gemm(0, 400), all_reduce(500, 400)]
+    shown = [tables(result_of("t.json", trace(rows), HOST, TARGET))["classes"].caption for rows in (beside, behind)]
+    assert [bool(caption) for caption in shown] == [True, False]
