@@ -7,7 +7,9 @@ JOBS ?= $(shell nproc)
 # Bytecode is kept whatever the environment says: every worker and subprocess would compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE =
 
-PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+# What fails runs once more with the values of its assertion: to rewrite all of them costs as much as to import them.
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --assert=plain
+AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
 
 .PHONY: demo release test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
@@ -23,14 +25,14 @@ check: style
 	$(MAKE) --jobs=2 --no-print-directory brief types
 
 tests: .venv/.dev
-	$(PYTEST)
+	$(PYTEST) $(AGAIN)
 
 # Tracing takes Python 3.11 as long as the tests themselves; those marked `long` and those of measured data are not traced.
 coverage: .venv/.dev
-	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=95 $(AGAIN)
 
 brief: .venv/.dev
-	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py)
+	$(PYTEST) -m "not long" $$($(BIN)/python tests/changed.py) $(AGAIN)
 
 # Pages in a real browser; they are among `make test` too. Where there is no Chromium they skip, and say so.
 test-browser: .venv/.dev

@@ -10,14 +10,17 @@ import asyncio
 import logging
 import platform
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed
+from threadpoolctl import ThreadpoolController
 
 from .errors import DataError, ParameterError, one_line
 from .staging import ending_together
@@ -37,6 +40,17 @@ PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "s
 _ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
 """Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
 _ALONE = threading.Lock()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Let the libraries of this process compute on one thread each: many small tasks would wait for each other."""
+    return _libraries("lightgbm" in sys.modules).limit(limits=1)
+
+
+@cache
+def _libraries(boosting: bool) -> ThreadpoolController:
+    """Return the libraries with threads; looking for them takes as long as a small fit, so once, and with LightGBM."""
+    return ThreadpoolController()
 
 
 class Pool(Protocol):

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from .. import sealing
 from ..errors import DataError, ParameterError, check_margin, counted, few
@@ -37,6 +36,7 @@ from ..report.training import training_document
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
+from ..workers import one_thread
 from .tables import Data, items, load_measurements, names_of, titled
 
 FILES = ("check.json", "check.html")
@@ -239,7 +239,7 @@ def check(
     named = None if host is None else canonical_device(host)[0]
     devices = [name for name in (named, _host(model), model.recipe.target.name) if name]
     measured = load_measurements(data, where, unit, default, devices, keep=keep)
-    with threadpool_limits(limits=1):
+    with one_thread():
         rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
@@ -444,7 +444,7 @@ def advise(
     model = trained.trained
     found = load_measurements(candidates, where, unit, default, [gpu.name for gpu in _devices(model)])
     frame, measured = _candidates(model, found.frame)
-    with threadpool_limits(limits=1):
+    with one_thread():
         answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
     if measured.all():

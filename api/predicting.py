@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from ..errors import DataError, ParameterError
 from ..evaluation.counter_choice import passes_of
@@ -46,6 +45,7 @@ from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
+from ..workers import one_thread
 from .tables import Data, items, titled
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def predict(
     given = items(data)
     if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
-    with threadpool_limits(limits=1):  # small trees by the hundred: threads would wait for each other
+    with one_thread():  # small trees by the hundred: threads would wait for each other
         if isinstance(run, str | Path):
             model, name = TrainedModel.load(Path(run)), str(run)
         elif isinstance(getattr(run, "trained", None), TrainedModel):
@@ -560,7 +560,7 @@ def explain(
     one = rows.iloc[[row - 1]].reset_index(drop=True)
     if why := str(one[REFUSED].iloc[0]):
         raise DataError(f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip())
-    with threadpool_limits(limits=1):
+    with one_thread():
         answer = model.predict(one, interval).iloc[0]
         reasons = [str(why) for why in answer["reasons"]]
         if not np.isfinite(answer["predicted"]):

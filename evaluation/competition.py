@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
-from threadpoolctl import threadpool_limits
 
 from ..arrays import BoolArray
 from ..errors import FlopcastError, ParameterError, counted
@@ -23,7 +22,7 @@ from ..models.learners import Forest
 from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
-from ..workers import Jobs
+from ..workers import Jobs, one_thread
 from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
@@ -276,7 +275,7 @@ def fit_all(
         y, groups = np.r_[y, extra.y[unpaired]], np.r_[groups, extra.groups[unpaired].astype(str)]
         if found := campaigns_of(dataset):
             campaigns = np.r_[found[0][rows], found[1][unpaired]]
-    with threadpool_limits(limits=1):
+    with one_thread():
         told = groups if scheme == "grouped" else None
         return fit(clone(candidate.estimator), X, y, told, campaigns=campaigns)
 

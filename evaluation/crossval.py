@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import median_low
 from typing import Any, Final, Protocol
 
@@ -19,13 +18,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from threadpoolctl import ThreadpoolController
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import remark
-from ..workers import Jobs, pool
+from ..workers import Jobs, one_thread, pool
 from .fold_scheduler import Course, Leave, Outcome, Task, placed
 from .metrics import check_targets, e_out, summarise
 
@@ -247,7 +245,7 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
     told = groups if scheme in shared.tell_groups else None
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, _thread_pools().limit(limits=1):
+    with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
             campaigns = shared.campaigns_of(scheme, fold) if candidate.uses_unpaired else None
@@ -263,12 +261,6 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
             return Outcome(candidate.name, scheme, fold, None, np.nan, seconds, seconds, None, _texts(caught), why)
     count, took = None if used is None else len(used), time.perf_counter() - start
     return Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, took, count, _texts(caught), None)
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Return the libraries of this process that have threads; looking for them takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:

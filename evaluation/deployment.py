@@ -15,13 +15,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray
 from ..features.matrix import Dataset
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
-from ..workers import Jobs, pool
+from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import Progress
 from .domain import TrainedRange, trained_range
@@ -222,7 +221,7 @@ def _judged(competition: Competition) -> dict[str, dict[str, Any]]:
 def _held(dataset: Dataset, name: str, predicted: FloatArray, folds: IntArray, scheme: str) -> dict[str, Any]:
     """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
     y, groups = dataset.y, dataset.groups.astype(str)
-    with threadpool_limits(limits=1):  # many small products: threads would wait for each other
+    with one_thread():  # many small products: threads would wait for each other
         lower, upper = held_out_limits(dataset.X, y, predicted, groups, folds, LEVEL, scheme)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
-from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray
 from ..models.base import Candidate, nested, selected_features
 from ..models.suite import RELATIVE
+from ..workers import one_thread
 from .competition import fit_all
 from .crossval import LearningData, make_folds
 from .metrics import ape, finite
@@ -77,7 +77,7 @@ def held_out_importance(dataset: LearningData, model: Candidate, scheme: str, se
     several = len(np.unique(groups)) > 1
     folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
     found: dict[str, float] = {}
-    with threadpool_limits(limits=1):
+    with one_thread():
         for fold in np.unique(folds):
             left_out = folds == fold
             fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None)

@@ -28,10 +28,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
+from ..workers import one_thread
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
 
@@ -110,7 +110,7 @@ def select(
     units, resampled = int(code.max()) + 1, "groups" if scheme == "grouped" else "rows"
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
-    with threadpool_limits(limits=1):
+    with one_thread():
         names = [str(name) for name in predictions.columns]
         chooser = _Chooser(losses, code, _order(names, preference, baselines))
         table, loss = errors.mean(axis=0), losses.mean(axis=0)
@@ -191,7 +191,7 @@ def hopeless(
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
         return []
-    with threadpool_limits(limits=1):
+    with one_thread():
         draws = _bootstrap(losses, code, _Chooser(losses, code, _order(names, preference, ())), replicates, seed)
     best = int(np.argmin(losses.mean(axis=0)))
     lower, _ = percentile_interval(draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level)

@@ -365,7 +365,12 @@ class AdditiveTime(PositiveRegressor):
     def _values(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return X as an array; NaN is looked for in the terms alone."""
         nan = "allow-nan" if self.columns is not None else True
-        return validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=nan)
+        if not hasattr(X, "iloc"):
+            return validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=nan)
+        if reset or list(X.columns) != list(getattr(self, "feature_names_in_", ())):
+            validate_data(self, X, skip_check_array=True, reset=reset)
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
+        return check_array(values, ensure_all_finite=nan, input_name="X")
 
     def _terms(self, values: np.ndarray) -> np.ndarray:
         """Return ones and the terms, shape (n_samples, n_terms + 1)."""

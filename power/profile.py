@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -237,7 +238,11 @@ class Curve:
 
     readings: pd.DataFrame
     polynomial_w: np.ndarray
-    spline_w: np.ndarray
+
+    @cached_property
+    def spline_w(self) -> np.ndarray:
+        """The smoothing spline, fitted where it is shown: choosing how smooth takes most of a profile's time."""
+        return spline(self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy(), PHASES)
 
     @property
     def mean_w(self) -> float:
@@ -520,7 +525,7 @@ def _energy(stitched: Stitched, power_w: np.ndarray, replicates: int, level: flo
 def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
     readings = places.drop(columns="reading").assign(power_w=power_w[places["reading"]]).reset_index(drop=True)
     phase, power = readings["phase"].to_numpy(), readings["power_w"].to_numpy()
-    return Curve(readings, polynomial(phase, power, PHASES), spline(phase, power, PHASES))
+    return Curve(readings, polynomial(phase, power, PHASES))
 
 
 def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:

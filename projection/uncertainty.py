@@ -35,13 +35,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import qmc
-from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray
 from ..errors import NotPublishedError, ParameterError, nearest
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, peak_path
 from ..remarks import Remark, remark
+from ..workers import one_thread
 from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
@@ -121,7 +121,7 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
     polynomials = [scores, (scores**2 - 1) / np.sqrt(2), (scores**3 - 3 * scores) / np.sqrt(6)]  # of unit variance
     terms = np.stack(polynomials[:degree], axis=2)
     design = np.column_stack([np.ones(rows), terms.reshape(rows, -1)])
-    with threadpool_limits(limits=1):  # the same last digit on any number of cores
+    with one_thread():  # the same last digit on any number of cores
         coefficients = np.linalg.lstsq(design, centred, rcond=None)[0][1:]
     parts = np.einsum("rfd,fd->rf", terms, coefficients.reshape(factors, degree)).var(axis=0) / variance
     return parts / max(1.0, float(parts.sum()))

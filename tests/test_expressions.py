@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[1]
 TIMES = 16
 """How often what is repeated stands in the shortest text; half as often where steps may grow with the square."""
 MOST_STEPS = 100_000
+MOST_TIMES = 9
+"""Repetitions of no more than these are limited."""
 NAMES = {
     "flopcast.readers.nsys._REPORT", "flopcast.readers.rocprofv3_csv._FILE_NAME", "flopcast.staging._NAME",
     "flopcast.traces.classes._DECORATION",
@@ -88,10 +90,20 @@ def texts(pattern: re.Pattern) -> set[tuple[str, str]]:
     return {(start, unit) for variant in range(2) for start, unit in repeated(tree, "", variant) if unit}
 
 
+def grows(tree: Any) -> bool:
+    """Say whether an expression repeats anything without end: the steps of all others are limited at every place."""
+    for operation, argument in tree:
+        endless = operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT) and argument[1] > MOST_TIMES
+        looked_at = [argument[1]] if operation in (code.ASSERT, code.ASSERT_NOT) else parts(operation, argument)
+        if endless or any(map(grows, looked_at)):
+            return True
+    return False
+
+
 def repeated(tree: Any, start: str, variant: int) -> Iterator[tuple[str, str]]:
     for node in tree:
         operation, argument = node
-        if operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT) and argument[1] > 9:
+        if operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT) and argument[1] > MOST_TIMES:
             yield from ((start, sample(argument[2], other)) for other in range(3))
             yield "", start
         for inner in parts(operation, argument):
@@ -215,6 +227,8 @@ def slow(pattern: re.Pattern, methods: set[str], power: int = 1) -> tuple[str, s
     It is told as its beginning, what is repeated, and the steps; texts of equal distance show a polynomial's degree.
     """
     matcher = Matcher(pattern)
+    if not grows(matcher.tree):
+        return None
     for start, unit in sorted(texts(pattern)):
         sizes = range(TIMES // power, TIMES // power * (power + 3), TIMES // power)
         steps = [matcher.count(start + unit * size + "\0", methods) for size in sizes]

@@ -34,6 +34,7 @@ NOT_RUN: Final = {
 """What is not run, and why."""
 
 INSTEAD: Final = {
+    "--rows 10,30,100": "--rows 10,30 --draws 1 --models Additive",
     "--preset small": "--op softmax --threads 1",
     "--device cuda:0": "--device cpu",
     "--logger amd-smi": "--logger simulated --runs 5",
