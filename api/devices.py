@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pandas as pd
 
 from ..errors import ParameterError
-from ..hardware import FIGURES, GPU, all_gpus, find
+from ..hardware import EVERY, FIGURES, GPU, all_gpus, find
 
 Device: TypeAlias = str | Path | GPU
 """How a call names a GPU: its name or alias, a TOML file with one of the user's own, or the GPU itself."""
@@ -71,7 +71,7 @@ def gpus() -> pd.DataFrame:
 
 
 def device(given: Device, parameter: str) -> GPU:
-    """Return the GPU that a parameter names.
+    """Return the GPU that a parameter names; ``all`` stands for those that the rows name.
 
     Raises
     ------
@@ -82,6 +82,8 @@ def device(given: Device, parameter: str) -> GPU:
     """
     if isinstance(given, GPU):
         return given
+    if isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name):
+        return EVERY
     if not isinstance(given, str | Path):
         raise ParameterError(parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}")
     return find(given)

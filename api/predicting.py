@@ -22,6 +22,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
+from ..hardware import EVERY
 from ..models.explanation import Part, parts_of
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
@@ -46,7 +47,7 @@ from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..workers import one_thread
-from .tables import Data, items, titled
+from .tables import Data, items, refuse_unknown_models, titled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -286,6 +287,7 @@ class _Survey:
 
     def see(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Gather from some of the rows; return those to predict, where there is a host those that it measured."""
+        rows = refuse_unknown_models(rows)
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
             rows = self._of_host(rows, (host.name, *host.aliases))
@@ -296,7 +298,7 @@ class _Survey:
             self._usable.append(usable.to_numpy())
             self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
             self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
-        else:
+        elif self._recipe.target.name != EVERY.name:
             self.others[""] += int((rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum())
         self.identity.see(rows)
         self._stated.update(name for name in STATED if name in rows and rows[name].ne("").any())

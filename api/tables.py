@@ -9,19 +9,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from .. import readers
 from ..datasets import default_paths
 from ..errors import ParameterError
+from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import OPS, canonical_op, example_of, op_of
+from ..operators.peaks import bound_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.formats import counted
 from ..table.conditions import Where, conditions, select
-from ..table.measurements import quantity
+from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
+from ..table.physics import KEEP, REFUSED_FROM
 from ..traces.summary import trace_finding
+from ..workloads.serving import described
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
@@ -264,6 +269,7 @@ def load_measurements(
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
     else:
         found = readers.read(tables, options=options, where=where, jobs=jobs)
+    found = _with_models(found, keep)
     every = (*before, found)
     notes = dict.fromkeys(note for one in every for note in one.notes)
     described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices]
@@ -284,6 +290,41 @@ def load_measurements(
         unreadable=unreadable,
         files=tuple(dict.fromkeys(file for one in every for file in one.files)),
         above_peak=pd.concat([one.above_peak for one in every], ignore_index=True),
+    )
+
+
+def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.Measurements:
+    """Return runs of serving with the figures of their models; rows of unknown models, and impossible ones, apart."""
+    if not found.frame["op"].eq(SERVING).any():
+        return found
+    frame, why = described(found.frame)
+    share = bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)
+    reason = np.where(why != "", "unknown-model", "")
+    above = (share > REFUSED_FROM) & (reason == "") & (KEEP not in keep)
+    reason[above] = "above-peak"
+    detail = np.where(above, [f"{100 * one:.0f} % of what its GPUs can do" for one in share], why)
+    lost = reason != ""
+    apart = {"source": frame["source"][lost], "reason": reason[lost], "detail": detail[lost]}
+    rejected = pd.DataFrame(apart, dtype="str").reset_index(drop=True)
+    return replace(
+        found,
+        frame=frame[~lost].reset_index(drop=True),
+        rejected=pd.concat([found.rejected, rejected], ignore_index=True),
+        examples=pd.concat([found.examples, examples(rejected, frame[lost].reset_index(drop=True))]),
+    )
+
+
+def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows to predict with the figures of the models they serve, those of unknown models refused."""
+    rows, why = described(rows)
+    new = (why != "") & rows[REFUSED].eq("").to_numpy()
+    if not new.any():
+        return rows
+    return rows.assign(
+        **{
+            REFUSED: np.where(new, "unknown-model", rows[REFUSED]),
+            REFUSED_DETAIL: np.where(new, why, rows[REFUSED_DETAIL]),
+        }
     )
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError
 from ..features.recipe import FeatureRecipe
-from ..laws.applied import own_laws, scaling_laws, size
+from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import where_published
 from ..models import artifact
 from ..operators.operators import Work, work_of
@@ -324,6 +324,8 @@ class TrainedModel:
         if self.recipe.host is not None:
             return rows[self.recipe.metric].to_numpy(dtype=float)
         measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+        if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
+            return parts
         return where_published(work, lambda kind: size(measure, kind, target))[0]
 
     def _baselines(self, rows: pd.DataFrame, work: Work, reference: np.ndarray) -> pd.DataFrame:
@@ -344,7 +346,7 @@ class TrainedModel:
         """Return what the analytic laws predict, and what they lack (see `laws`)."""
         host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
         if host is None:
-            laws, lacking = own_laws(metric, work, target)
+            laws, lacking = own_laws(metric, work, target, rows)
         else:
             laws, lacking = scaling_laws(metric, work, rows[metric].to_numpy(dtype=float), host, target)
         return laws.set_axis(rows.index), lacking

@@ -15,8 +15,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..laws.serving_steps import TPOT_PARTS, TRAITS, TTFT_PARTS
 from ..laws.tiles import quantise
 from ..operators.kinds.launched import LAUNCHED, WHOLE
+from ..operators.kinds.serving_run import METRICS, SERVING
 from ..operators.op import OwnFeature
 from ..operators.operators import OPS
 from .context import Context, Device
@@ -68,6 +70,8 @@ Needs = Literal["", "host", "measured"]
 
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
 """Operators of which no work is known."""
+APART = WITHOUT_WORK | {SERVING}
+"""Operators whose rows have features of their own alone."""
 _WITHOUT_WORK = ("host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
@@ -82,7 +86,7 @@ class Feature:
     times (or counts that cost time) that may stand in a sum with non-negative weights. `formula` is for the reader of
     docs/features.md, `compute` goes from a `Context` to an array of shape (n_rows,). It needs nothing, the
     specification of a ``host``, or what was ``measured`` there, and enters only when all rows are of the operators
-    `ops`; empty for all.
+    `ops`, and one of the `metrics` is predicted; empty for all.
     """
 
     name: str
@@ -92,12 +96,15 @@ class Feature:
     compute: Callable[[Context], np.ndarray]
     needs: Needs = ""
     ops: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     def applies(self, context: Context) -> bool:
         """Whether every row of the context can have it."""
         if self.ops and not context.ops <= set(self.ops):
             return False
-        if context.ops <= WITHOUT_WORK and not self.ops and not self.name.startswith(_WITHOUT_WORK):
+        if context.ops <= APART and not self.ops and not self.name.startswith(_WITHOUT_WORK):
+            return False
+        if self.metrics and context.metric not in self.metrics:
             return False
         return _available(self.needs, context)
 
@@ -198,6 +205,34 @@ def _side(name: str) -> Callable[[Context], np.ndarray]:
     return lambda c: getattr(c.work, name)
 
 
+def _serving() -> Iterator[Feature]:
+    """Yield the parts of serving, each as a time and as a share of their sum, and what else tells settings apart."""
+    of_metric = {"tpot": TPOT_PARTS, "ttft": TTFT_PARTS}
+    for which, parts in of_metric.items():
+        others = [name for name in of_metric if name != which]
+        metrics = tuple(name for name in ("duration_us", *METRICS) if not name.startswith(tuple(others)))
+        for name, meaning in parts.items():
+
+            def part(c: Context, which: str = which, name: str = name) -> np.ndarray:
+                return getattr(c.serving, which)[name]
+
+            def share(c: Context, which: str = which, name: str = name) -> np.ndarray:
+                every = getattr(c.serving, which)
+                return every[name] / np.sum([*every.values()], axis=0)
+
+            of = (SERVING,)
+            yield Feature(f"{which}.{name}", "ms", "additive", meaning, part, ops=of, metrics=metrics)
+            yield Feature(f"share.{which}.{name}", "1", "shape", f"{which}.{name} / sum of its kind", share, ops=of,
+                          metrics=metrics)  # fmt: skip
+    for name, meaning in TRAITS.items():
+
+        def trait(c: Context, name: str = name) -> np.ndarray:
+            return c.serving.traits[name]
+
+        yield Feature(f"serving.{name}" if not name.startswith("log2.") else f"log2.serving.{name[5:]}",
+                      "log2" if name.startswith("log2.") else "1", "shape", meaning, trait, ops=(SERVING,))  # fmt: skip
+
+
 _FIT = "quantised to whole waves of the CUs of the {}"
 CATALOGUE: tuple[Feature, ...] = (
     # times, in microseconds: they may stand in a sum
@@ -259,6 +294,7 @@ CATALOGUE: tuple[Feature, ...] = (
     Feature("matrix_instructions.host", "0/1", "shape", "the host's Tensile kernel, by its name, uses matrix cores",
             _macro_tile(4), "measured"),
     *_own(),
+    *_serving(),
 )  # fmt: skip
 """Numerical features; where two are proportional in the data, the first is kept."""
 
@@ -295,6 +331,8 @@ CATEGORIES: tuple[Category, ...] = (
     Category("scale_block", "scales of narrow types", _words("scale_block")),
     Category("family", "library family of the kernel search", _words("family"), share=0.01),
     Category("variant", "what else tells problems apart", _words("variant"), share=0.01),
+    Category("engine", "engine that serves", _words("engine")),
+    Category("client", "what measured a run of serving", _words("client"), share=0.01),
     Category("host_library", "library that ran on the host", _words("host_library"), "measured", 0.01),
     Category("host_kernel", "family of the kernel or solver that ran on the host", _host_kernel, "measured", 0.01),
     Category(HOST_CAMPAIGN, "search (its file) that chose the host's kernel", _host_campaign, "measured", 0.01),

@@ -12,6 +12,7 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..laws import rates
 from ..laws.applied import SCALING
+from ..laws.serving_steps import Steps, steps
 from ..laws.tiles import Quantised, best_tile, quantise
 from ..operators.operators import Work, complete, work_of
 from ..operators.work import numbers, positive, texts
@@ -114,6 +115,11 @@ class Context:
     def target(self) -> Device:
         """The rows on the target."""
         return Device(self.work, self._target)
+
+    @cached_property
+    def serving(self) -> Steps:
+        """The parts of runs of serving."""
+        return steps(self.frame, self._target)
 
     @cached_property
     def host_us(self) -> np.ndarray:

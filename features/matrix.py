@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import GPU
-from ..laws.applied import own_laws, scaling_laws, size
+from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
 from ..laws.computation.roofline import LAW as ROOFLINE
 from ..laws.rates import where_published
@@ -19,7 +19,7 @@ from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..table.measurements import measured_column, quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
-from .catalogue import WITHOUT_WORK
+from .catalogue import APART
 from .recipe import FeatureRecipe, learn_recipe
 
 
@@ -149,10 +149,10 @@ def build_dataset(
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the rows whose work is known, and how many others were left out.
 
-    Kernels known by name and launch alone, and whole applications, share no feature of work with operators: they are a
-    data set of their own (``where={"op": "kernel"}``), and stay where there is nothing else.
+    Kernels known by name and launch alone, whole applications and runs of serving share no feature of work with
+    operators: they are a data set of their own (``where={"op": "kernel"}``), and stay where there is nothing else.
     """
-    unknown = frame["op"].isin(WITHOUT_WORK)
+    unknown = frame["op"].isin(APART)
     if unknown.all() or not unknown.any():
         return frame, {}
     return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}
@@ -162,14 +162,14 @@ def _one_device(
     rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, report: dict[str, Any]
 ) -> Dataset:
     work, target, metric = work_of(rows), recipe.target, recipe.metric
-    laws, notes = own_laws(metric, work, target)
+    laws, notes = own_laws(metric, work, target, rows)
     return Dataset(
         X=recipe.transform(rows),
         y=positive(rows, metric),
         groups=groups_of(rows, group),
         rows=_described(rows, work, target),
         laws=laws,
-        reference=_size(metric, work, target),
+        reference=_size(metric, work, target, rows),
         unpaired=None,
         host=None,
         target=target,
@@ -179,13 +179,16 @@ def _one_device(
     )
 
 
-def _size(metric: str, work: Work, target: GPU) -> pd.Series:
+def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series:
     """Return what the fitted baselines scale where there is no host, named after its measure.
 
-    That is ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
+    That is the ``sum of parts`` of runs of serving, else
+    ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
     and ``constant`` for a metric that does not grow with the work. Raises NotPublishedError where the target has
     neither a roofline nor a memory bandwidth.
     """
+    if (parts := sum_of_parts(metric, rows, target)) is not None:
+        return pd.Series(parts, name=SUM_OF_PARTS)
     measure = "constant"
     if quantity(metric).grows:
         bounds, _ = where_published(work, lambda kind: ROOFLINE(kind, target))

@@ -7,10 +7,11 @@ beside them. `scaled` makes scale models of a GPU; `networks` says what joins no
 
 from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, read_gpu, sources
 from .networks import NETWORK_FIGURES, Network, read_networks
-from .spec import DTYPES, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
+from .spec import DTYPES, EVERY, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
     "DTYPES",
+    "EVERY",
     "FIGURES",
     "GPU",
     "NETWORK_FIGURES",

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import DataError, NotPublishedError
 
@@ -407,3 +407,7 @@ class GPU:
         ]
         rows = "".join(f"<tr><td>{escape(label)}</td><td>{value:g}</td></tr>" for label, value in [*figures, *peaks])
         return f"<p><b>{escape(self.name)}</b> {escape(self.arch)}</p><table>{rows}</table>"
+
+
+EVERY: Final = GPU(name="every GPU", note="stands for all devices of a table whose rows name their own")
+"""The target of models whose rows say on which GPU they ran: of runs of serving."""

@@ -12,7 +12,9 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import ParameterError, counted, nearest
 from ..hardware import GPU
-from ..operators.operators import Work
+from ..operators.kinds.serving_run import SERVING
+from ..operators.operators import Work, complete
+from ..operators.work import numbers, texts
 from ..remarks import remark
 from . import LAWS, OF_COMPUTATION
 from . import law as find_law
@@ -20,6 +22,7 @@ from .base import HOST_LINK, DeviceLaw, Law, Pair, Rows
 from .board_power import Energy
 from .computation.roofline import LAW as ROOFLINE
 from .rates import chosen, memory_us, where_published
+from .serving_steps import steps
 
 _NAMED = tuple(find_law(name) for name in LAWS)
 _TIMES = [law for law in _NAMED if isinstance(law, DeviceLaw) and law.metric == "duration_us"]
@@ -53,9 +56,31 @@ def scaling_laws(
     return ratios.mul(host_values, axis=0), notes
 
 
-def own_laws(metric: str, work: Work, gpu: GPU) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what the laws of one device say of a metric; as `scaling_laws`, without a host."""
+def own_laws(
+    metric: str, work: Work, gpu: GPU, rows: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
+
+    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`.
+    """
+    if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
+        return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
     return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
+
+
+SUM_OF_PARTS: Final = "sum of parts"
+"""The law of serving, by the name the user sees (`serving_steps`)."""
+
+
+def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None:
+    """Return what the parts of serving add up to; None for rows of other operators, and metrics that they do not say.
+
+    ``gpu`` is one that the catalogue may not have, or has otherwise.
+    """
+    if not len(rows) or not (texts(rows, "op") == SERVING).all():
+        return None
+    whole = complete(rows)
+    return steps(whole, gpu).law(metric, numbers(whole, "output_len")[0])
 
 
 def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tuple[pd.DataFrame, dict[str, str]]:

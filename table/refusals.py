@@ -37,6 +37,7 @@ REASONS: Final = {
     "not-a-gemm": "not a GEMM of TunableOp",
     "unknown-parameters": "parameters are not of a known form",
     "transpositions-disagree": "operator and parameters disagree in their transpositions",
+    "unknown-model": "figures of the model are not known",
     "not-a-run": "no record of a run",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",

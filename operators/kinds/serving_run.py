@@ -81,7 +81,7 @@ OPERATORS = (
         SERVING,
         "matrix",
         (
-            Dim("model", "name of the model, or of its config.json", "llama-3.1-70b", kind="word"),
+            Dim("model", "name of the model, or of its config.json", "llama-3.1-8b", kind="word"),
             Dim("engine", "vllm, sglang, trtllm", "vllm", kind="word"),
             Dim("engine_version", "its release", default="", kind="word"),
             Dim("client", "what measured, where it says: how requests come decides the time to the first token",

@@ -54,7 +54,7 @@ def test_names_are_unique_and_no_name_looks_like_a_category():
 def test_additive_features_are_times_or_counts_and_say_so():
     for feature in CATALOGUE:
         assert feature.role in ("additive", "shape")
-        assert feature.unit in ("us", "log2", "1", "0/1")
+        assert feature.unit in ("us", "ms", "log2", "1", "0/1")
         assert (feature.unit == "us") <= (feature.role == "additive")
         assert feature.name.endswith("_us") == (feature.unit == "us") or feature.name.startswith("log2.")
 

@@ -37,9 +37,9 @@ INFERENCEX: dict[str, Any] = {
 }  # fmt: skip
 SAMPLE = """silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,\
 batch_size,tp_size,attention_dp_size,moe_tp_size,moe_ep_size,silicon_ttft_ms,silicon_tpot_ms
-db-dump; silicon_concurrency=32; measured=2026-03-24T00:00:00Z,sglang,0.5.9,a/B,b200_sxm,fp8,agg,1024,1024,fp8_block,\
-32,64,1,8,8,100,20
-data/Users/x.csv,vllm,0.12.0,a/B,h100_sxm,,agg,1024,256,,8,2,,1,1,90,11
+db-dump; silicon_concurrency=32; measured=2026-03-24T00:00:00Z,sglang,0.5.9,Qwen/Qwen3-32B,b200_sxm,fp8,\
+agg,1024,1024,fp8_block,32,64,1,8,8,100,20
+data/Users/x.csv,vllm,0.12.0,Qwen/Qwen3-32B,h100_sxm,,agg,1024,256,,8,2,,1,1,90,11
 """
 
 

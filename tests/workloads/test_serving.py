@@ -1,42 +1,80 @@
-"""Schedules: every token is made once, the cache never overflows, what does not fit waits."""
+"""Runs of serving: models by name become figures, and a model is trained over the GPUs of its rows."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import flopcast as fc
 from flopcast.errors import DataError
-from flopcast.workloads.inference import batch, serve
+from flopcast.workloads.known_models import find
+from flopcast.workloads.serving import described, figures
 
 
-@pytest.mark.parametrize("room", [1e9, 9_000, 700])
-@pytest.mark.parametrize("most", [16, 1000])
-def test_every_token_is_made_once_and_fits(room: float, most: int) -> None:
-    found = serve(50, 100, 500, most=most, cache_tokens=room)
-    assert (found.steps * found.running).sum() == pytest.approx(50 * 500)
-    assert found.most <= most
-    assert found.cached.max() <= room + found.most
-    assert found.prompts.sum() >= 50 * 100
+def run(**other: Any) -> dict[str, Any]:
+    return {
+        "op": "serving", "device": "MI300X", "model": "llama-3.1-70b", "engine": "vllm", "dtype_a": "fp8",
+        "input_len": 1024, "output_len": 512, "concurrency": 8, "tp": 8, "ttft_ms": 100.0, "tpot_ms": 12.0,
+    } | other  # fmt: skip
 
 
-def test_without_limits_requests_run_as_one_batch() -> None:
-    whole, served = batch(50, 100, 500), serve(50, 100, 500, most=50, cache_tokens=1e9)
-    assert served.steps.sum() == whole.steps.sum() == 500
-    assert (served.steps * served.cached).sum() == pytest.approx((whole.steps * whole.cached).sum())
+def test_figures_follow_from_the_name_and_what_a_row_states_is_kept() -> None:
+    rows = pd.DataFrame([run(), run(model="deepseek-ai/DeepSeek-R1", parameters=7e11), run(model="no such model")])
+    found, why = described(rows)
+    assert found["parameters"].iloc[0] == pytest.approx(70.6e9, rel=0.01)
+    assert found["parameters"].iloc[1] == 7e11
+    assert found["cache_heads"].tolist()[:2] == [8.0, 1.0]
+    assert [bool(one) for one in why] == [False, False, True]
 
 
-def test_half_the_room_takes_twice_the_steps() -> None:
-    steps = [serve(100, 100, 400, most=most, cache_tokens=1e9).steps.sum() for most in (100, 50, 25)]
-    assert steps == [400, 800, 1600]
+def test_routed_experts_are_told_from_what_every_token_meets() -> None:
+    found = figures(find("deepseek-r1"))
+    assert found["routed_parameters"] == pytest.approx(58 * 256 * 3 * 7168 * 2048)
+    assert found["active_parameters"] < 0.06 * found["parameters"]
 
 
-def test_what_is_put_back_is_read_again() -> None:
-    roomy, tight = (serve(20, 100, 400, most=20, cache_tokens=room) for room in (1e6, 5_000))
-    assert roomy.prompts.sum() == 2000
-    assert tight.prompts.sum() > 2000
-    assert np.isfinite(tight.cached).all()
+def test_runs_of_unknown_models_and_impossible_ones_are_refused() -> None:
+    rows = [run(), run(model="no such model"), run(concurrency=4096, ttft_ms=1.0, tpot_ms=0.1)]
+    found = fc.read(pd.DataFrame(rows))
+    assert len(found.frame) == 1
+    assert found.rejected["reason"].tolist() == ["unknown-model", "above-peak"]
 
 
-def test_a_request_that_never_fits_is_refused() -> None:
-    with pytest.raises(DataError, match="600"):
-        serve(1, 100, 500, most=1, cache_tokens=599)
+def sample() -> pd.DataFrame:
+    """Return runs of four models on three GPUs whose times are half as long again as the law says."""
+    rng = np.random.default_rng(0)
+    rows = [
+        run(model=model, device=device, concurrency=users, input_len=prompt, tp=tp)
+        for model in ("llama-3.1-8b", "llama-3.1-70b", "qwen3-32b", "mixtral-8x7b")
+        for device in ("MI300X", "H200 SXM", "B200 (HGX)")
+        for users in (1, 8, 64)
+        for prompt in (512, 4096)
+        for tp in (2, 4)
+    ]
+    from flopcast.laws.serving_steps import steps
+    from flopcast.operators.operators import complete
+
+    frame = described(pd.DataFrame(rows))[0]
+    law = steps(complete(frame)).law("tpot_ms", frame["output_len"].to_numpy(dtype=float))
+    assert law is not None
+    return pd.DataFrame(rows).assign(tpot_ms=1.5 * law * np.exp(0.02 * rng.standard_normal(len(rows))))
+
+
+def test_a_run_is_trained_over_all_gpus_and_predicts_one_it_has_not_seen() -> None:
+    table = sample()
+    trained = fc.train(table, target="all", metric="tpot_ms", group="device", models=["Additive"], jobs=1)
+    errors = trained.table.query("scheme == 'grouped'").set_index("name")["e_out"]
+    assert errors["sum of parts"] == pytest.approx(100 / 3, rel=0.1)
+    assert errors["Additive"] < 5
+    asked = pd.DataFrame([run(device="MI355X"), run(model="no such model")])
+    found = trained.predict(asked)
+    assert found["predicted_ms"].iloc[0] > 0
+    assert np.isnan(found["predicted_ms"].iloc[1])
+
+
+def test_kernels_are_not_learnt_over_all_gpus() -> None:
+    with pytest.raises(DataError, match="name the target"):
+        fc.train(target="all", models=["OLS"], jobs=1)

@@ -1,0 +1,88 @@
+"""Runs of serving: their models as figures, and what the model that ships says of settings.
+
+Rows of the operator ``serving`` enter `described`, and leave with the figures of the model that they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from ..operators.kinds.serving_run import FIGURES, SERVING
+from ..operators.work import as_numbers, texts
+from .architecture import Architecture
+from .known_models import find
+
+
+def figures(model: Architecture) -> dict[str, float]:
+    """Return the figures of a model that a run of serving is described by (`operators.kinds.serving_run.FIGURES`).
+
+    What only recent tokens are looked at (sliding attention) and recurrent layers keep no cache that grows.
+
+    Examples
+    --------
+    >>> from flopcast.workloads.known_models import find
+    >>> found = figures(find("llama-3.1-70b"))
+    >>> round(found["parameters"] / 1e9, 1), found["cached_elements"], found["routed_experts"]
+    (70.6, 163840.0, 1.0)
+    """
+    routed = float(model.mixture_layers * model.experts * model.expert_parameters)
+    inner = sum(one.layers * one.width for one in model.dense)
+    inner += model.mixture.layers * model.mixture.shared if model.mixture else 0
+    total, embedding = float(model.parameters), float(model.hidden * model.vocab * 2)
+    total += embedding - model.embedding_parameters  # a matrix that is used twice is read as two are
+    reaching = [one for one in model.attention if not one.window] or list(model.attention)
+    return {
+        "parameters": total,
+        "active_parameters": float(model.active_parameters) + embedding - model.embedding_parameters,
+        "routed_parameters": routed,
+        "attention_parameters": max(total - routed - embedding - model.ffn_matrices * model.hidden * float(inner), 1.0),
+        "embedding_parameters": embedding,
+        "layers": float(model.layers),
+        "width": float(model.hidden),
+        "routed_experts": float(max(model.experts, 1)),
+        "visited_experts": float(max(model.experts_per_token, 1)),
+        "cached_elements": float(sum(one.layers * (one.cached() + one.index_dim) for one in reaching)) or 1.0,
+        "cache_heads": 1.0 if model.latent is not None else float(max(model.kv_heads, 1)),
+        "attention_width": float(sum(one.layers * one.heads * (one.head_dim + one.value) for one in reaching)) or 1.0,
+    }
+
+
+@cache
+def _figures_of(name: str) -> dict[str, float] | str:
+    """Return the figures of a model by its name, or why there are none."""
+    try:
+        return figures(find(name))
+    except DataError as error:
+        return str(error)
+
+
+def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return runs of serving with the figures of their models, and of each row why it has none ("" where it has).
+
+    What a row states itself is kept. Rows of other operators stay as they are.
+    """
+    why = np.full(len(frame), "", dtype=object)
+    if "op" not in frame or not (serving := texts(frame, "op") == SERVING).any():
+        return frame, why
+    names = [dim.name for dim in FIGURES]
+    given = np.column_stack([as_numbers(frame, name) for name in names])
+    lacking = serving & ~np.isfinite(given).all(axis=1)
+    words = texts(frame, "model")
+    for model in _distinct(words[lacking]):
+        rows = lacking & (words == model)
+        found = _figures_of(model)
+        if isinstance(found, str):
+            why[rows] = found
+            continue
+        values = np.array([found[name] for name in names])
+        given[rows] = np.where(np.isfinite(given[rows]), given[rows], values)
+    return frame.assign(**dict(zip(names, given.T, strict=True))), why
+
+
+def _distinct(words: Iterable[object]) -> list[str]:
+    return list(dict.fromkeys(map(str, words)))
