@@ -30,6 +30,7 @@ from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
+from ..report.notebook import framed
 from ..report.predictions import Identity, write_file
 from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder, read_run
 from ..report.training import training_document
@@ -37,7 +38,7 @@ from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
 from ..workers import one_thread
-from .tables import Data, items, load_measurements, names_of, titled
+from .tables import Data, items, load_measurements, names_of
 
 FILES = ("check.json", "check.html")
 
@@ -168,7 +169,7 @@ class Check(Shown):
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 def check(
@@ -376,7 +377,7 @@ class Advice:
         return f"<Advice for {self.report['run']}: {len(self.batch)} of {self.report['candidates']} rows>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.batch)
+        return framed(repr(self)[1:-1], self.batch)
 
 
 def advise(

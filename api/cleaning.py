@@ -14,12 +14,13 @@ from ..output import dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
+from ..report.notebook import framed
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated
-from .tables import check_jobs, titled
+from .tables import check_jobs
 
 if TYPE_CHECKING:
     from ..report.document import Document
@@ -69,7 +70,7 @@ class Cleaning(CleanedTraces):
     def _repr_html_(self) -> str:
         shown = ["name", "op_class", "n", "median_us", "lower_us", "upper_us", "mad_us", "robust_cv", "drifts"]
         table = self.kernels
-        return titled(repr(self)[1:-1], table[[name for name in shown if name in table]])
+        return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
 
 def clean(

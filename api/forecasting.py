@@ -21,6 +21,7 @@ from ..projection.chakra_export import write_chakra
 from ..report.forecast import curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
+from ..report.notebook import framed
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
@@ -31,7 +32,7 @@ from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
 from .predicting import predict
-from .tables import load_measurements, titled
+from .tables import load_measurements
 from .training import load
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Forecasts(Shown):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 def forecast(

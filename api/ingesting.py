@@ -22,6 +22,7 @@ from ..remarks import Remark, remark
 from ..report.document import Document, footer
 from ..report.html import page
 from ..report.ingest import ingest_document, overview_json, profile_json, survey_json
+from ..report.notebook import framed
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.contents import Profile, profiles
@@ -66,6 +67,24 @@ class Ingested:
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
     tables: Sequence[Surveyed] = ()
+
+    def __repr__(self) -> str:
+        held = [counted(self.rows, "row"), *([counted(len(self.traces), "trace")] if self.traces else [])]
+        lost = sum(self.rejected.values())
+        return f"<Ingested: {', '.join([*held, *([f'{lost:,} rejected'] if lost else [])])}>"
+
+    def _repr_html_(self) -> str:
+        held = [
+            {
+                **{name: one[name] for name in ("op", "dtype", "rows")},
+                "devices": ", ".join(f"{name} {count:,}" for name, count in one["devices"].items()),
+                "median_us": one["duration_us"]["median"],
+                **{name: f"{size['min']:g} to {size['max']:g}" for name, size in one["sizes"].items()},
+            }
+            for one in map(profile_json, self.profile)
+        ]
+        traces = [f"trace {one.label}" for one in self.traces]
+        return framed(repr(self)[1:-1], pd.DataFrame(held), [*traces, *map(str, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""

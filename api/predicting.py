@@ -30,6 +30,7 @@ from ..remarks import Reasons, Remark, remark
 from ..report import figures
 from ..report.document import Document
 from ..report.html import Shown
+from ..report.notebook import framed
 from ..report.predictions import (
     SHOWN,
     Explained,
@@ -47,7 +48,7 @@ from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..workers import one_thread
-from .tables import Data, items, refuse_unknown_models, titled
+from .tables import Data, items, refuse_unknown_models
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -115,7 +116,7 @@ class Prediction:
         return f"<Prediction of {self.report['metric']} on {self.report['target']}: {counts}>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.frame)
+        return framed(repr(self)[1:-1], self.frame)
 
 
 def predict(

@@ -26,6 +26,7 @@ from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPl
 from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces
 from ..report.document import Document
+from ..report.notebook import framed
 from ..report.profilers import counters_document, plan_document
 from ..table.conditions import Where
 from ..table.counters import per_pass
@@ -33,7 +34,7 @@ from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
-from .tables import Data, check_jobs, load_measurements, names_of, titled
+from .tables import Data, check_jobs, load_measurements, names_of
 
 
 def fidelity(
@@ -265,7 +266,7 @@ class CounterChoice:
         return f"<CounterChoice: {sum(map(len, self.passes))} of {self.report['counters']} counters>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 def counters(

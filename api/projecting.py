@@ -34,12 +34,13 @@ from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
+from ..report.notebook import framed
 from ..report.projection import in_words, job_document, projection_document
 from ..report.projection_figures import class_figure, sweep_figures, tornado_figure
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .profilers import read_durations
-from .tables import load_measurements, titled
+from .tables import load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -175,7 +176,7 @@ class ProjectedTrace:
 
     def _repr_html_(self) -> str:
         columns = ["op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound"]
-        return titled(repr(self)[1:-1], self.classes[columns])
+        return framed(repr(self)[1:-1], self.classes[columns])
 
 
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:

@@ -14,13 +14,14 @@ import pandas as pd
 from ..errors import ParameterError, check_margin
 from ..report.formats import counted
 from ..report.html import Shown
+from ..report.notebook import framed
 from ..report.scaling import devices_document, predictions_document
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, load_measurements, names_of, titled
+from .tables import Data, load_measurements, names_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -76,7 +77,7 @@ class Scaling(Shown, SizePredictions):
         )
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 class MeasuredScaling(Shown, DeviceScaling):
@@ -126,7 +127,7 @@ class MeasuredScaling(Shown, DeviceScaling):
         return f"<MeasuredScaling {names}: {counted(len(self.measured.rows), 'problem')}>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 def scale(

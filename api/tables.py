@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,14 +13,15 @@ import pandas as pd
 
 from .. import readers
 from ..datasets import default_paths
-from ..errors import ParameterError
+from ..errors import DataError, ParameterError
 from ..operators.kinds.serving_run import SERVING
-from ..operators.operators import OPS, canonical_op, example_of, op_of
+from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
 from ..operators.peaks import bound_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.formats import counted
+from ..report.notebook import framed
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
 from ..table.physics import KEEP, REFUSED_FROM
@@ -42,7 +42,6 @@ _OPTIONAL = {
     "energy_j": "J",
     "power_w": "W",
 }
-_SHOWN = 10  # rows of a table in a notebook
 
 
 class Measurements(readers.Measurements):
@@ -82,7 +81,11 @@ class Measurements(readers.Measurements):
         return f"<Measurements: {counted(len(self.frame), 'row')}{lost}>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.frame.dropna(axis=1, how="all"))
+        first = ["device", "op", "family", *DIMENSIONS, "dtype_a", "dtype_b", "dtype_out", "duration_us"]
+        last = ["kernel", "source"]
+        others = [name for name in self.frame if name not in first and name not in last]
+        order = [name for name in (*first, *others, *last) if name in self.frame]
+        return framed(repr(self)[1:-1], self.frame[order], [*map(str, self.notes)])
 
 
 def read(
@@ -202,10 +205,14 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
     ------
     ParameterError
         Something is neither a path, a table nor what `read` returned.
+    DataError
+        There is no file or folder of a name.
     """
     if data is None:
         return []
     if isinstance(data, str | PathLike):
+        if not Path(data).exists():
+            raise DataError("no such file or folder", source=str(data))
         return [Path(data)]
     if isinstance(data, pd.DataFrame | readers.Measurements):
         return [data]
@@ -338,10 +345,3 @@ def check_jobs(jobs: int) -> None:
     """
     if jobs == 0:
         raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")
-
-
-def titled(title: str, table: pd.DataFrame) -> str:
-    """Return the first rows of a table under a title, as notebooks show them."""
-    shown = table.head(_SHOWN).to_html(index=False, float_format="{:.4g}".format, border=0, na_rep="–")
-    more = f"<p>{len(table) - _SHOWN} more rows</p>" if len(table) > _SHOWN else ""
-    return f"<p><b>{escape(title)}</b></p>{shown}{more}"

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
@@ -28,6 +29,7 @@ from ..readers import Measurements
 from ..report import figures
 from ..report.document import origin
 from ..report.html import page
+from ..report.notebook import framed
 from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import metric as label_of
 from ..report.training import training_document
@@ -39,7 +41,7 @@ from .checking import Check, check
 from .devices import Device, device
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
-from .tables import Data, check_jobs, items, load_measurements, names_of, titled
+from .tables import Data, check_jobs, items, load_measurements, names_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -252,8 +254,11 @@ class Run:
 
     def _repr_html_(self) -> str:
         shown = ["scheme", "kind", "name", "e_out", "median_ape", "max_ape", "ir_10", "ir_20"]
-        table = self.table
-        return titled(repr(self)[1:-1], table[[name for name in shown if name in table]])
+        table, chosen = self.table, self.metrics["model"]["scheme"]
+        here, best = table["scheme"] == chosen, table["name"] == self.selected["name"]
+        place = np.select([here & best, here & (table["kind"] == "baseline"), here], [0, 1, 2], 3)
+        table = table.assign(place=place).sort_values(["place", "scheme", "e_out"], kind="stable")
+        return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
     def _cv(self, scheme: str | None) -> dict[str, Any]:
         schemes = {cv["scheme"]: cv for cv in self.metrics["cv"]}

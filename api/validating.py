@@ -13,11 +13,12 @@ from ..features.matrix import build_dataset
 from ..report.document import Document
 from ..report.formats import counted
 from ..report.html import Shown
+from ..report.notebook import framed
 from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, items, load_measurements, names_of, titled
+from .tables import Data, items, load_measurements, names_of
 
 FILES = ("validation.json", "validation.html")
 
@@ -30,7 +31,7 @@ class Validation(Shown, ValidationResult):
     >>> import flopcast as fc
     >>> found = fc.validate(where={"m": (None, 64)}, replicates=200)
     >>> found.table.loc[0, ["class", "law", "verdict"]].tolist()
-    ['all rows', 'FLOPS scaling', 'fails: scatters']
+    ['all rows', 'FLOPS scaling', 'cannot tell']
     """
 
     files = FILES
@@ -64,7 +65,7 @@ class Validation(Shown, ValidationResult):
         return f"<Validation {devices}, {data.metric}: {counted(len(self.classes) - 1, 'class', 'classes')}>"
 
     def _repr_html_(self) -> str:
-        return titled(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table)
 
 
 def validate(

@@ -197,6 +197,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         code, text, figures = "median", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
     needed = f"about {more} more groups like these would" if more else f"{MOST_TIMES} times as many groups would not"
+    if code == "scatter" and evidence.excess <= 1:
+        needed = "noise in the host's times alone can be as much"
     text = f"cannot tell ({text}; {needed})"
     return Verdict(Outcome.UNDECIDED, remark(f"law-{code}-undecided", text, **figures, more_groups=more))
 

@@ -313,6 +313,8 @@ class Document:
         The last lines of a page: where what it shows comes from; terminals leave it out.
     data : mapping
         The same for machines (``--json``).
+    framed : bool
+        Whether its page stands within another, a notebook's: no room for navigation and large letters.
     """
 
     title: str = ""
@@ -322,6 +324,7 @@ class Document:
     closing: Sequence[Part] = ()
     footer: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    framed: bool = False
 
 
 def printable(shown: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Me
 def test_results_show_themselves_in_notebooks(run: fc.Run, measured: fc.Measurements) -> None:
     prediction = fc.predict(run, measured)
     for result in (run, measured, prediction, fc.gpu("MI300X")):
-        assert "<table" in result._repr_html_()
+        assert "<table" in unescape(result._repr_html_())
     assert len(prediction.plot_intervals().data) == 2
     assert run.plot_inliers().data
     assert run.plot_inliers("kfold", families=True).data

@@ -1,0 +1,44 @@
+"""Tables in notebooks."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import DataError
+from flopcast.report.notebook import MOST, framed
+
+
+def test_what_is_the_same_in_every_row_is_said_once_and_what_is_empty_not_at_all() -> None:
+    table = pd.DataFrame(
+        {"device": ["MI300X"] * 3, "m": [1.0, 2.0, np.nan], "empty": [None] * 3, "blank": ["", "", ""]}
+    )
+    page = unescape(framed("Times", table, ["a remark"]))
+    assert "In every row device = MI300X." in page
+    assert "a remark" in page
+    assert ">m</th>" in page
+    assert all(f">{name}</th>" not in page for name in ("device", "empty", "blank"))
+
+
+def test_a_long_table_shows_rows_from_all_of_it() -> None:
+    table = pd.DataFrame({"row": np.arange(5 * MOST)})
+    page = unescape(framed("Rows", table))
+    assert f"{MOST:,} of {5 * MOST:,} rows" in page
+    assert f"{5 * MOST - 1:,}" in page
+    assert len(page) < 60_000
+
+
+def test_names_of_the_data_are_text() -> None:
+    page = framed("<b>", pd.DataFrame({"kernel": ["</script><script>alert(1)</script>", "<img src=x>"]}), ["<i>"])
+    inside = unescape(page.split('srcdoc="')[1].split('"')[0])
+    assert all(mark not in inside for mark in ("<script>alert", "<img", "<i>", "<b>"))
+
+
+def test_a_missing_file_is_named_before_a_missing_device() -> None:
+    for call in (fc.train, fc.validate, fc.read):
+        with pytest.raises(DataError, match=r"nofile\.csv: no such file"):
+            call("nofile.csv")
