@@ -470,7 +470,7 @@ def advise(
     of_saved = {
         cv["scheme"]: row["e_out"]
         for cv in trained.metrics["cv"]
-        for row in cv["models"]
+        for row in (*cv["baselines"], *cv["models"])
         if row["name"] == saved and row["e_out"]
     }
     unseen = of_saved.get("grouped") or of_saved["kfold"]  # out of fold; one of both where only that is known

@@ -23,7 +23,7 @@ from ..models.suite import QUICK, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
-from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate
+from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate, repeats_of
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
@@ -53,6 +53,8 @@ class Competition:
         The scheme the saved model is chosen under.
     notes : tuple of Remark
         ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``.
+    laws : dict of str to Candidate
+        The baselines that a model can be saved of, by name: what they scale is a feature.
     """
 
     evaluation: Evaluation
@@ -61,9 +63,10 @@ class Competition:
     selected: dict[str, dict[str, Any]]
     scheme: str
     notes: tuple[Remark, ...]
+    laws: Mapping[str, Candidate]
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return the model of the suite that was selected; where a baseline was, the best of the models alone.
+        """Return what was selected; where a baseline was that cannot be saved, the best of the models alone.
 
         Raises
         ------
@@ -71,10 +74,10 @@ class Competition:
             No model ran.
         """
         entry = self.selected[scheme]
-        entry = entry.get("best_model") or entry
+        best = entry.get("best_model") or entry
         for model in self.models:
-            if model.name == entry["name"]:
-                return model
+            if model.name == best["name"]:
+                return self.laws.get(entry["name"], model)
         reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
         raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others")
 
@@ -93,15 +96,19 @@ class Competition:
         ]
 
     def table(self, dataset: Dataset) -> pd.DataFrame:
-        """Return one row per workload, scheme and model: observed, out-of-fold prediction, APE, fold, group, laws."""
+        """Return one row per workload, scheme and model: observed, out-of-fold prediction, APE, fold, group, laws.
+
+        Of a model that left early there are the rows of the folds before.
+        """
         return pd.concat(list(self._long(dataset)), ignore_index=True)
 
     def _long(self, dataset: Dataset) -> Iterator[pd.DataFrame]:
         names = [candidate.name for candidate in self.baselines]
         for scheme, result in self.evaluation.schemes.items():
             own = result.predictions[[name for name in names if name in result.predictions]]
-            for name in result.predictions:
-                predicted = result.predictions[name].to_numpy()
+            every = pd.concat([result.predictions, result.partial], axis=1)
+            for name in every:
+                predicted = every[name].to_numpy()
                 frame = pd.DataFrame({"row": np.arange(len(dataset))})
                 frame["scheme"], frame["model"] = scheme, str(name)
                 frame["observed"], frame["predicted"] = dataset.y, predicted
@@ -109,7 +116,7 @@ class Competition:
                 frame["group"] = dataset.groups.astype(str)
                 if "source" in dataset.rows:
                     frame["source"] = dataset.rows["source"].astype(str).to_numpy()
-                yield pd.concat([frame, own.reset_index(drop=True)], axis=1)
+                yield pd.concat([frame, own.reset_index(drop=True)], axis=1)[np.isfinite(predicted)]
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.
@@ -145,8 +152,8 @@ def compete(
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
-    Of the default suite, models that cannot win any more leave after the first folds, clear losers sooner
-    (`selection.hopeless`, `fold_scheduler.LOOKS`); baselines and the literature's suite see all folds.
+    Of the default suite, expensive models that cannot win any more leave after the first folds, clear losers sooner
+    (`selection.hopeless`, `fold_scheduler.LOOKS`); all others, and the literature's suite, see all folds.
 
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
@@ -182,10 +189,12 @@ def compete(
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
+    repeats = repeats_of(dataset)
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         options: dict[str, Any] = {"scheme": scheme, "margin": margin, **chosen_by}
-        return hopeless(dataset.y[rows], predictions, dataset.groups[rows], **options)
+        problems = None if repeats is None else repeats[0][rows]
+        return hopeless(dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options)
 
     after = evaluate(
         dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=COST,
@@ -202,7 +211,7 @@ def compete(
     notes += [
         remark(
             "baseline-wins",
-            f"under the scheme {name} the baseline {entry['name']!r} beats every model",
+            f"under the scheme {name} the baseline {entry['name']!r} errs no more than the best liked model",
             scheme=name,
             baseline=entry["name"],
         )
@@ -210,7 +219,18 @@ def compete(
         if entry["baseline"]
     ]
     kept = scheme if scheme in schemes else schemes[0]
-    return Competition(both, tuple(analytic), tuple(contestants), selected, kept, tuple(notes))
+    saved = {
+        candidate.name: replace(candidate, estimator=clone(candidate.estimator).set_params(column=column))
+        for candidate in analytic
+        if (column := _same_column(dataset.X, laws[candidate.estimator.get_params()["column"]])) is not None
+    }
+    return Competition(both, tuple(analytic), tuple(contestants), selected, kept, tuple(notes), saved)
+
+
+def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
+    """Return the feature that holds these values; None where none does."""
+    wanted = values.to_numpy(dtype=np.float64)
+    return next((str(name) for name in X if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0)), None)
 
 
 def by_preference(candidates: Sequence[Candidate]) -> list[str]:
@@ -226,7 +246,8 @@ def _selected(
     predictions, partial = evaluation[scheme].predictions, evaluation[scheme].partial
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
-        options: dict[str, Any] = {"baselines": baselines, "partial": partial, **chosen_by}
+        options: dict[str, Any] = {"baselines": baselines, "partial": partial, "problems": evaluation.problems}
+        options |= chosen_by
         return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
 
     winner = chosen(predictions)
@@ -264,19 +285,25 @@ def fit_all(
     rows: BoolArray | slice = slice(None),
     unpaired: BoolArray | slice = slice(None),
 ) -> Any:
-    """Return the candidate fitted to all rows, or some, as under ``scheme``: told the groups that are left out there.
+    """Return the candidate fitted to all rows, or some, as under ``scheme``: told what is left out together there.
 
     ``rows`` and ``unpaired`` say which of the paired and the unpaired rows.
     """
-    X, y, groups, campaigns = dataset.X[rows], dataset.y[rows], dataset.groups[rows].astype(str), None
+    X, y, campaigns = dataset.X[rows], dataset.y[rows], None
+    told = None if (repeats := repeats_of(dataset)) is None else repeats[0][rows]
+    if scheme == "grouped":
+        told = dataset.groups[rows].astype(str)
     if candidate.uses_unpaired and dataset.unpaired is not None:
         extra = dataset.unpaired
         X = pd.concat([X, extra.X[unpaired].reindex(columns=X.columns)], ignore_index=True)
-        y, groups = np.r_[y, extra.y[unpaired]], np.r_[groups, extra.groups[unpaired].astype(str)]
+        y = np.r_[y, extra.y[unpaired]]
+        if scheme == "grouped":
+            told = np.r_[told, extra.groups[unpaired].astype(str)]
+        elif repeats is not None:
+            told = np.r_[told, repeats[1][unpaired]]
         if found := campaigns_of(dataset):
             campaigns = np.r_[found[0][rows], found[1][unpaired]]
     with one_thread():
-        told = groups if scheme == "grouped" else None
         return fit(clone(candidate.estimator), X, y, told, campaigns=campaigns)
 
 
@@ -302,7 +329,7 @@ def _merged(first: Evaluation, second: Evaluation) -> Evaluation:
         )
         for scheme, result in first.schemes.items()
     }
-    return Evaluation(first.observed, first.groups, (*first.names, *second.names), schemes)
+    return Evaluation(first.observed, first.groups, (*first.names, *second.names), schemes, first.problems)
 
 
 SIZES: Final = tuple(2**power for power in range(1, 11))

@@ -2,6 +2,7 @@
 
 `evaluate` takes features, measured values and candidates, and returns an `Evaluation`: per scheme (shuffled folds, or
 folds that never split a group: `make_folds`) the predictions of the rows held out, and a row of metrics per candidate.
+No fold splits the repeats of a problem: who has seen one has seen them all.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from sklearn.base import clone
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
+from ..operators.operators import RUN
 from ..remarks import remark
+from ..table.problems import problem_ids
 from ..workers import Jobs, one_thread, pool
 from .fold_scheduler import Course, Leave, Outcome, Task, placed
-from .metrics import check_targets, e_out, summarise
+from .metrics import ape, check_targets, e_out, finite, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
@@ -60,8 +63,8 @@ class SchemeResult:
         Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
     rows : list of dict
         One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
-        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or why the candidate left early and
-        after how many folds, which are those of its figures.
+        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early,
+        after how many folds, and how many times the error of the best model it had on them; it has no other figures.
     partial : DataFrame of shape (n, n_left)
         Predictions of the candidates that left early; NaN in the folds that they were not fitted for.
     """
@@ -83,13 +86,15 @@ class Evaluation:
     """Out-of-fold predictions and errors of every model under every scheme.
 
     ``observed`` (n,) are the measured values, ``groups`` (n,) the group of each row, ``names`` the candidates in the
-    order given, and ``schemes`` the result of each scheme.
+    order given, ``schemes`` the result of each scheme, and ``problems`` (n,) the number of the problem that a row
+    repeats (`repeats_of`); None where nothing was repeated.
     """
 
     observed: FloatArray
     groups: NDArray
     names: tuple[str, ...]
     schemes: dict[str, SchemeResult]
+    problems: NDArray | None = None
 
     def __getitem__(self, scheme: str) -> SchemeResult:
         return self.schemes[scheme]
@@ -118,7 +123,7 @@ def evaluate(
     ----------
     dataset : LearningData
         ``unpaired`` rows are added to the training rows of the candidates that use them, except those whose group is
-        held out (scheme ``"grouped"``).
+        held out (scheme ``"grouped"``), and the repeats of a problem that is.
     candidates : sequence of Candidate
         Models and baselines, in the order in which the budget is spent on them.
     schemes, folds, seed
@@ -132,10 +137,11 @@ def evaluate(
         Called in this process after every fit.
     tell_groups : collection of str
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
-        what is evaluated is what a final fit with groups does.
+        what is evaluated is what a final fit with groups does. Under the others they are given the problems as groups
+        where there are repeats.
     leave : callable, optional
-        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`): who it names is fitted for no further fold of
-        it. Not asked under a budget.
+        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`): who it names, and is ``expensive``, is fitted
+        for no further fold of it. Not asked under a budget.
     final : float
         How many fits what follows is worth: the time left, as ``progress`` gives it, has them in it.
 
@@ -148,12 +154,14 @@ def evaluate(
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"parameter candidates of evaluate must have different names, got {twice[0]!r} twice")
     observed = check_targets(dataset.y, _sources(dataset))
-    fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed) for scheme in schemes}
-    shared = _Shared.of(dataset, fold_of, frozenset(tell_groups))
+    repeats = repeats_of(dataset)
+    problems = None if repeats is None else repeats[0]
+    fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed, problems) for scheme in schemes}
+    shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
     course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, final=final)
     _run(course, shared, jobs, progress)
     results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
-    return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results)
+    return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)
 
 
 @dataclass(frozen=True)
@@ -168,9 +176,16 @@ class _Shared:
     tell_groups: frozenset[str]
     unpaired: tuple[FloatArray, FloatArray, NDArray] | None
     campaigns: tuple[NDArray, NDArray] | None
+    repeats: tuple[NDArray, NDArray] | None
 
     @classmethod
-    def of(cls, data: LearningData, fold_of: dict[str, IntArray], tell_groups: frozenset[str]) -> _Shared:
+    def of(
+        cls,
+        data: LearningData,
+        fold_of: dict[str, IntArray],
+        tell_groups: frozenset[str],
+        repeats: tuple[NDArray, NDArray] | None,
+    ) -> _Shared:
         extra, unpaired = data.unpaired, None
         if extra is not None and len(extra.y):
             values = extra.X.reindex(columns=data.X.columns).to_numpy(dtype=np.float64)
@@ -184,29 +199,41 @@ class _Shared:
             tell_groups=tell_groups,
             unpaired=unpaired,
             campaigns=campaigns_of(data),
+            repeats=repeats,
         )
 
     def frame(self, values: FloatArray) -> pd.DataFrame:
         return pd.DataFrame(values, columns=self.columns)
 
-    def training(self, scheme: str, fold: int, uses_unpaired: bool) -> tuple[FloatArray, FloatArray, NDArray]:
-        """Rows outside the fold, then the unpaired rows of groups that are not held out."""
-        train = self.fold_of[scheme] != fold
-        X, y, groups = self.X[train], self.y[train], self.groups[train]
+    def training(self, scheme: str, fold: int, uses_unpaired: bool) -> tuple[FloatArray, FloatArray, NDArray | None]:
+        """Features, times and what inner folds must not split of the rows outside the fold, then of the unpaired ones.
+
+        Those are the unpaired rows of groups, and of problems, that are not held out.
+        """
+        train, told = self.fold_of[scheme] != fold, None
+        if scheme in self.tell_groups:
+            told = self.groups, None if self.unpaired is None else self.unpaired[2]
+        elif self.repeats is not None:
+            told = self.repeats
+        X, y = self.X[train], self.y[train]
         if not uses_unpaired or self.unpaired is None:
-            return X, y, groups
-        extra_X, extra_y, extra_groups = self.unpaired
-        held_out = self.groups[~train] if scheme == "grouped" else []
-        keep = ~np.isin(extra_groups, held_out)
-        return np.vstack([X, extra_X[keep]]), np.r_[y, extra_y[keep]], np.r_[groups, extra_groups[keep]]
+            return X, y, None if told is None else told[0][train]
+        keep = self._kept(scheme, fold)
+        groups = None if told is None or told[1] is None else np.r_[told[0][train], told[1][keep]]
+        return np.vstack([X, self.unpaired[0][keep]]), np.r_[y, self.unpaired[1][keep]], groups
 
     def campaigns_of(self, scheme: str, fold: int) -> NDArray | None:
         """Campaigns of the rows that `training` returns with the unpaired ones; None where not all state theirs."""
         if self.campaigns is None or self.unpaired is None:
             return None
-        train = self.fold_of[scheme] != fold
-        held_out = self.groups[~train] if scheme == "grouped" else []
-        return np.r_[self.campaigns[0][train], self.campaigns[1][~np.isin(self.unpaired[2], held_out)]]
+        return np.r_[self.campaigns[0][self.fold_of[scheme] != fold], self.campaigns[1][self._kept(scheme, fold)]]
+
+    def _kept(self, scheme: str, fold: int) -> NDArray[np.bool_]:
+        """Return which unpaired rows may be trained on without a fold."""
+        assert self.unpaired is not None
+        held_out = self.fold_of[scheme] == fold
+        keep = ~np.isin(self.unpaired[2], self.groups[held_out] if scheme == "grouped" else [])
+        return keep if self.repeats is None else keep & ~np.isin(self.repeats[1], self.repeats[0][held_out])
 
 
 def campaigns_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
@@ -217,6 +244,19 @@ def campaigns_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
     if any(column.isna().any() for column in found):
         return None
     return found[0].to_numpy(dtype=str), found[1].to_numpy(dtype=str)
+
+
+def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
+    """Return the number of the problem of each paired and each unpaired row; None where no problem has repeats.
+
+    Repeats are rows that the column ``run`` alone tells apart (`table.problems.number_runs`).
+    """
+    if RUN not in data.rows:
+        return None
+    every = [data.rows] if data.unpaired is None else [data.rows, data.unpaired.rows]
+    ids = problem_ids(pd.concat(every, ignore_index=True).drop(columns=RUN), device=False)
+    count = len(data.rows)
+    return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
 
 
 def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None) -> None:
@@ -241,8 +281,7 @@ def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:
 def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
     train = shared.fold_of[scheme] != fold
-    X, y, groups = shared.training(scheme, fold, candidate.uses_unpaired)
-    told = groups if scheme in shared.tell_groups else None
+    X, y, told = shared.training(scheme, fold, candidate.uses_unpaired)
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, one_thread():
@@ -280,39 +319,45 @@ def _collect(
     scheme: str, course: Course, observed: FloatArray, dataset: LearningData, candidates: Sequence[Candidate]
 ) -> SchemeResult:
     """Put the folds of each candidate together."""
-    folds, count = course.fold_of[scheme], course.counts[scheme]
+    folds, count, left = course.fold_of[scheme], course.counts[scheme], course.left[scheme]
     predictions: dict[str, FloatArray] = {}
     partial: dict[str, FloatArray] = {}
     rows = []
     for candidate in candidates:
-        left = course.left[scheme].get(candidate.name)
-        found = sorted(course.outcomes.get((scheme, candidate.name), []), key=lambda outcome: outcome.fold)
-        predicted, error = _assemble(found, folds, left or count, dataset, course.budget)
+        name = candidate.name
+        found = sorted(course.outcomes.get((scheme, name), []), key=lambda outcome: outcome.fold)
+        predicted, error = _assemble(found, folds, left.get(name, count), dataset, course.budget)
         if predicted is not None:
-            (partial if left else predictions)[candidate.name] = predicted
-        seen = folds < (left or count)
+            (partial if name in left else predictions)[name] = predicted
+        whole = predictions.get(name)
         selected = [outcome.selected for outcome in found if outcome.selected is not None]
         row = summarise(
-            candidate.name,
-            observed[seen],
-            None if predicted is None else predicted[seen],
-            e_in=float(np.mean([outcome.e_in for outcome in found])) if predicted is not None else None,
-            features_selected=median_low(selected) if predicted is not None and selected else None,
+            name,
+            observed,
+            whole,
+            groups=dataset.groups,
+            e_in=float(np.mean([outcome.e_in for outcome in found])) if whole is not None else None,
+            features_selected=median_low(selected) if whole is not None and selected else None,
             features_available=dataset.X.shape[1],
             fit_seconds=sum(outcome.seconds for outcome in found),
             error=error,
             space=candidate.space,
             note=_note(found, len(found)),
-            left=remark(
-                "cannot-win",
-                f"stopped after {left} of {count} folds (could no longer win): its figures are of these folds",
-                folds=left,
-                of=count,
-            ).to_dict()
-            if left
-            else None,
+            left=None,
         )
         rows.append(row)
+    errors = {name: ape(observed, predicted) for name, predicted in (predictions | partial).items()}
+    for row in rows:
+        if row["name"] in partial:
+            seen = folds < left[row["name"]]
+            rivals = [name for name in errors if left.get(name, count) >= left[row["name"]]]
+            best = min(rivals, key=lambda name: (errors[name][seen].mean(), name))
+            times = finite(errors[row["name"]][seen].mean() / errors[best][seen].mean())
+            told = "" if times is None else f": {times:.3g} times the error of {best} on the same folds"
+            text = f"stopped after {left[row['name']]} of {count} folds (could no longer win){told}"
+            row["left"] = remark(
+                "cannot-win", text, folds=left[row["name"]], of=count, times=times, best=best
+            ).to_dict()
     index = range(len(observed))
     return SchemeResult(scheme, folds, pd.DataFrame(predictions, index=index), rows, pd.DataFrame(partial, index=index))
 
@@ -351,10 +396,18 @@ def _sources(dataset: LearningData) -> list[str] | None:
     return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None
 
 
-def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, seed: int = 0) -> IntArray:
+def make_folds(
+    scheme: str,
+    groups: ArrayLike | None,
+    n: int,
+    folds: int = 10,
+    seed: int = 0,
+    problems: ArrayLike | None = None,
+) -> IntArray:
     """Return the fold in which each row is held out.
 
-    Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one. ``"grouped"`` keeps every
+    Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one; where rows are repeats,
+    their ``problems`` (n,), each in one fold, as groups of the other scheme are. ``"grouped"`` keeps every
     group of ``groups`` (n,) in one fold: groups go, largest first (those of equal size shuffled), to the fold with the
     fewest rows; with at most as many groups as folds each group is a fold of its own (leave one group out). The fold
     numbers 0, 1, ..., shape (n,), each have at least one row.
@@ -367,11 +420,14 @@ def make_folds(scheme: str, groups: ArrayLike | None, n: int, folds: int = 10, s
     if folds < 2:
         raise ValueError(f"parameter folds of make_folds must be at least 2, got {folds}")
     if scheme == "kfold":
-        if n < folds:
+        count = n if problems is None else len(np.unique(problems))
+        if count < folds:
             raise DataError(
-                f"{folds}-fold cross-validation needs at least {folds} rows, there are {n}: "
-                "measure more, or select fewer conditions"
+                f"{folds}-fold cross-validation needs at least {folds} {'rows' if problems is None else 'problems'}, "
+                f"there are {count}: measure more, or select fewer conditions"
             )
+        if problems is not None:
+            return _grouped(np.asarray(problems), n, folds, seed)
         return np.random.default_rng(seed).permutation(n) % folds
     if scheme == "grouped":
         if groups is None:

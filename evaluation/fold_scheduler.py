@@ -123,8 +123,8 @@ class Course:
 
     Under a budget there is one part, candidate by candidate, so that those worked through are whole when it is spent.
     Otherwise fold by fold, so that the time left can be told from the first one on, the last candidates first: they
-    take longest, and no process waits for them at the end. Where candidates may leave, the folds before each of
-    `LOOKS` are a part of their own.
+    take longest, and no process waits for them at the end. Where candidates may leave (those that are ``expensive``
+    alone), the folds before each of `LOOKS` are a part of their own.
     """
 
     def __init__(
@@ -140,6 +140,7 @@ class Course:
         self.fold_of, self.budget = fold_of, budget
         self.leave = leave if budget is None else None
         self.names = [candidate.name for candidate in candidates]
+        self._expensive = {candidate.name for candidate in candidates if candidate.expensive}
         self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
         self.left: dict[str, dict[str, int]] = {scheme: {} for scheme in fold_of}  # who has left -> its folds
         self._doubtful: dict[str, tuple[int, dict[str, int]]] = {}  # after how many folds, and who would leave when
@@ -214,7 +215,7 @@ class Course:
         return limit if isnan(left) else min(left, limit)
 
     def _looked_at(self, scheme: str) -> bool:
-        return self.leave is not None and self.counts[scheme] >= 2 * max(LOOKS)
+        return self.leave is not None and bool(self._expensive) and self.counts[scheme] >= 2 * max(LOOKS)
 
     def _leaving(self, scheme: str, folds: int, margin: float) -> list[str]:
         """Return who leaves after so many folds; a candidate that failed in one of them does not take part."""
@@ -228,7 +229,8 @@ class Course:
                     predictions[name] = predicted
         if self.leave is None or len(predictions) < 2:
             return []
-        return list(self.leave(scheme, rows, pd.DataFrame(predictions), margin))
+        named = self.leave(scheme, rows, pd.DataFrame(predictions), margin)
+        return [name for name in named if name in self._expensive]
 
 
 def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:

@@ -92,6 +92,7 @@ def summarise(
     observed: ArrayLike,
     predicted: ArrayLike | None,
     *,
+    groups: ArrayLike | None = None,
     e_in: float | None = None,
     features_selected: int | None = None,
     features_available: int | None = None,
@@ -101,20 +102,23 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the row of one model as ``metrics.json`` and the tables hold it.
 
-    ``predicted`` are out-of-fold predictions, None for a model that failed, and ``error`` then says why; ``e_in`` is
+    ``predicted`` are out-of-fold predictions, None for a model that failed, and ``error`` then says why; ``groups`` are
+    those of the rows, whose mean errors ``e_out_groups`` is the mean of: each group counts alike there; ``e_in`` is
     the relative error on the training rows (percent), ``fit_seconds`` the time of all fits together, ``extra`` further
     entries. Fit for JSON: what has no value (or no finite one) is None. ``nonpositive`` counts predictions at or below
     zero.
     """
-    figures: dict[str, Any] = {"e_out": None, "e_in": None, "median_ape": None, "max_ape": None}
+    figures: dict[str, Any] = dict.fromkeys(("e_out", "e_out_groups", "e_in", "median_ape", "max_ape"))
     ir: dict[str, float | None] = {str(limit): None for limit in THRESHOLDS}
     nonpositive: int | None = None
     if predicted is not None:
         errors = ape(observed, predicted)
         with np.errstate(over="ignore"):
             mean = errors.mean()
+            even = None if groups is None else pd.Series(errors).groupby(np.asarray(groups, dtype=str)).mean().mean()
         figures = {
             "e_out": finite(mean),
+            "e_out_groups": finite(even),
             "e_in": finite(e_in),
             "median_ape": finite(np.median(errors)),
             "max_ape": finite(errors.max()),

@@ -176,7 +176,8 @@ def permutation_importance(
             shuffled[block * rows : (block + 1) * rows, column] = np.concatenate(mixed)
         predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
         for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
-            increase[str(X.columns[column])] = float(ape(np.tile(target, repeats), own).mean() - baseline)
+            more = float(ape(np.tile(target, repeats), own).mean() - baseline)
+            increase[str(X.columns[column])] = round(more, 9) + 0.0  # 0 where the model does not look at it
     return increase
 
 

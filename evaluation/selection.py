@@ -7,9 +7,14 @@ same rule, and its error on the rows that the sample left out is what the choice
 The rule is that of one standard error: of the models whose E_out is above the smallest by no more than one standard
 error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken:
 the order of ``Candidate.preference`` in `models.suite`. Where none has one (the literature's suite) the smallest wins.
-Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule.
-With few groups the smallest error of many is mostly luck, and the rule lets luck decide only between models that are
-liked alike.
+A simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead of it. Chosen by an
+inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule. With few groups
+the smallest error of many is mostly luck, and the rule lets luck decide only between models that are liked alike.
+
+The interval of the honest error is that of Student's t on the logarithmic scale, with the effective number of groups: a
+mean of few unequal groups has a long upper tail. The winner's own variance is too small, as what made it win is luck in
+part, so the median over the best third of the models is taken where it is larger. What might as well be best is told by
+simultaneous comparisons of each model with all others.
 
 References
 ----------
@@ -17,6 +22,10 @@ Breiman, Friedman, Olshen & Stone, "Classification and regression trees", 1984, 
 
 Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and accurate
 cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
+
+J. C. Hsu, "Simultaneous confidence intervals for all distances from the 'best'", The Annals of Statistics 9:1026-1034,
+1981; T. Hothorn, F. Bretz & P. Westfall, "Simultaneous inference in general parametric models", Biometrical Journal
+50:346-363, 2008 (the quantile of the largest of many correlated t).
 """
 
 from __future__ import annotations
@@ -28,8 +37,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from ..arrays import FloatArray
+from ..arrays import BoolArray, FloatArray
 from ..errors import FlopcastError
 from ..workers import one_thread
 from .cluster_bootstrap import effective_groups, percentile_interval
@@ -42,7 +52,9 @@ CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
     "ir20": (20.0, "largest IR20"),
 }
 """What a model is chosen by: its mean error, or how many rows it errs by more than so many percent on."""
-RULE: Final = "the most cautious model within one standard error of the {}"
+RULE: Final = "the most cautious model within one standard error of the {}, or a simple law that errs no more"
+APART: Final = 0.02
+"""Share of the models as good as the best that are nevertheless told apart from it."""
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 
@@ -56,6 +68,7 @@ def select(
     baselines: Collection[str] = (),
     preference: Sequence[str] | None = None,
     partial: pd.DataFrame | None = None,
+    problems: ArrayLike | None = None,
     criterion: str = "e_out",
     replicates: int = 1000,
     level: float = 0.95,
@@ -72,15 +85,17 @@ def select(
     observed : array-like of shape (n,)
         Measured values.
     predictions : DataFrame of shape (n, n_models)
-        Out-of-fold predictions of the models that ran, ``baselines`` included; these compete like any other model, but
-        are preferred to none.
+        Out-of-fold predictions of the models that ran, ``baselines`` included; one of these is taken where the model
+        that is chosen errs no less.
     groups : array-like of shape (n,)
-        Group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise rows.
+        Group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise rows, or ``problems``.
     preference : sequence of str, optional
         Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
         whatever the standard error.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
+    problems : array-like of shape (n,), optional
+        The problem of each row, where some rows are repeats of one.
     criterion : {"e_out", "ir10", "ir20"}
         What is chosen by.
     replicates, level, seed
@@ -90,11 +105,11 @@ def select(
     -------
     dict
         The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic baseline won);
-        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_table``, its uncorrected error; ``interval`` of
-        ``e_out`` (expanded percentile bootstrap, shifted by the correction); ``within``, every model whose E_out lies
-        below the interval's upper end; ``tied``, those of them whose difference to the chosen one is not told from zero
-        by the paired bootstrap of what is chosen by; ``picked``, how often each model was chosen on a sample, percent;
-        and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``, ``replicates``, ``level``.
+        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same with every group counting alike;
+        ``e_out_table``, its uncorrected error; ``interval`` of ``e_out``; ``tied``, every model that simultaneous
+        comparisons do not tell from the best by what is chosen by, the least error first; ``picked``, how often each
+        model was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``,
+        ``replicates``, ``level``.
 
     Raises
     ------
@@ -106,38 +121,39 @@ def select(
     errors = _errors(observed, predictions)
     losses = _losses(errors, criterion)
     count = errors.shape[1]
-    code = _clusters(groups, scheme)
-    units, resampled = int(code.max()) + 1, "groups" if scheme == "grouped" else "rows"
+    code = _clusters(groups, scheme, problems)
+    resampled = "groups" if scheme == "grouped" else "rows" if problems is None else "problems"
+    units = int(code.max()) + 1
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
     with one_thread():
         names = [str(name) for name in predictions.columns]
-        chooser = _Chooser(losses, code, _order(names, preference, baselines))
+        laws = [i for i, name in enumerate(names) if name in baselines]
+        chooser = _Chooser(losses, code, _order(names, preference, baselines), laws)
         table, loss = errors.mean(axis=0), losses.mean(axis=0)
         best = int(chooser.choose(np.ones((1, units)), loss[None])[0])
+        tied = _not_worse(losses, code, seed)
         if partial is not None and partial.shape[1]:
             names += [str(name) for name in partial.columns]
             some, least = _errors(observed, partial), [int(np.argmin(loss))]
             missed = _losses(some, criterion)
             errors = np.column_stack([errors, _completed(some, errors[:, least])])
             losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(losses, code, _order(names, preference, baselines))
+            chooser = _Chooser(losses, code, _order(names, preference, baselines), laws)
         draws = _bootstrap(errors, code, chooser, replicates, seed)
-    honest = draws.error
-    lower, upper = percentile_interval(draws.in_bag[:, best], units, level=level)
-    shift = honest - table[best]
-    interval = [max(float(lower + shift), 0.0), float(upper + shift)]
-    within = [names[i] for i in np.argsort(table[:count], kind="stable") if i == best or table[i] <= interval[1]]
-    tied = [name for name in within if _tied(draws.losses, names.index(name), best, units, level)]
+    even = 1.0 / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
+    honest = draws.left_out_mean(errors, code)
+    near = np.argsort(table, kind="stable")[: max(3, -(-count // 3))]
+    interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
     return {
         "name": names[best],
         "baseline": names[best] in baselines,
         "e_out": honest,
-        "ir": draws.inliers,
+        "e_out_groups": draws.left_out_mean(errors, code, even),
+        "ir": {str(limit): draws.left_out_mean(100.0 * (errors <= limit), code) for limit in THRESHOLDS},
         "e_out_table": float(table[best]),
         "interval": interval,
-        "within": within,
-        "tied": tied,
+        "tied": [names[i] for i in np.argsort(table, kind="stable") if i == best or tied[i]],
         "picked": {names[i]: 100.0 * n / len(draws.chosen) for i, n in Counter(draws.chosen.tolist()).most_common()},
         "method": METHOD,
         "criterion": criterion,
@@ -160,7 +176,7 @@ def statement(entry: Mapping[str, Any]) -> str:
     low, high = entry["interval"]
     text = f"{entry['name']}: {entry['e_out']:.1f} % [{low:.1f}, {high:.1f}] at {100 * entry['level']:g} % confidence"
     if entry["baseline"]:
-        text += "; an analytic baseline beats every fitted model"
+        text += "; a simple law: no fitted model is told to be better"
     if len(tied := entry["tied"]) > 1:
         text += f"; statistically indistinguishable: {', '.join(tied[:-1])} and {tied[-1]}"
     return text
@@ -175,6 +191,7 @@ def hopeless(
     preference: Sequence[str] | None = None,
     criterion: str = "e_out",
     margin: float = 0.0,
+    problems: ArrayLike | None = None,
     replicates: int = 500,
     level: float = 0.95,
     seed: int = 0,
@@ -186,13 +203,13 @@ def hopeless(
     allows for at ``level``, and the rule of `select` chooses it on none of the samples. The model with the smallest,
     and those that the rule prefers to it within a standard error, thus always stay.
     """
-    losses, code = _losses(_errors(observed, predictions), criterion), _clusters(groups, scheme)
+    losses, code = _losses(_errors(observed, predictions), criterion), _clusters(groups, scheme, problems)
     names = [str(name) for name in predictions.columns]
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
         return []
     with one_thread():
-        draws = _bootstrap(losses, code, _Chooser(losses, code, _order(names, preference, ())), replicates, seed)
+        draws = _bootstrap(losses, code, _Chooser(losses, code, _order(names, preference, ()), ()), replicates, seed)
     best = int(np.argmin(losses.mean(axis=0)))
     lower, _ = percentile_interval(draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level)
     picked = set(draws.chosen.tolist())
@@ -210,10 +227,10 @@ def _losses(errors: FloatArray, criterion: str) -> FloatArray:
     return errors if limit is None else np.where(np.isnan(errors), np.nan, 100.0 * (errors > limit))
 
 
-def _clusters(groups: ArrayLike, scheme: str) -> NDArray[np.intp]:
+def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDArray[np.intp]:
     """Return the number of the unit that each row is resampled with."""
-    clusters = np.asarray(groups)
-    return np.unique(clusters if scheme == "grouped" else np.arange(len(clusters)), return_inverse=True)[1]
+    rows = np.arange(len(np.asarray(groups))) if problems is None else problems
+    return np.unique(np.asarray(groups if scheme == "grouped" else rows), return_inverse=True)[1]
 
 
 def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
@@ -233,13 +250,23 @@ def _order(names: list[str], preference: Sequence[str] | None, baselines: Collec
 class _Chooser:
     """Chooses a model on each of several samples of clusters, given as counts (samples × clusters)."""
 
-    def __init__(self, losses: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None) -> None:
+    def __init__(
+        self, losses: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None, laws: Sequence[int]
+    ) -> None:
         self.sizes = np.bincount(code).astype(np.float64)
         self.sums = _cluster_sums(losses, code)
-        self.order = order
+        self.order, self.laws = order, np.array(laws, dtype=np.intp)
 
     def choose(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
         """Return the index of the model chosen on each sample; ``means`` are of the losses, samples × models."""
+        chosen = self._liked(counts, means)
+        if not len(self.laws):
+            return chosen
+        law, sample = self.laws[np.argmin(means[:, self.laws], axis=1)], np.arange(len(means))
+        return np.where(means[sample, law] <= means[sample, chosen], law, chosen)
+
+    def _liked(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
+        """Return the first in the order of preference within one standard error of the smallest mean."""
         best = np.argmin(means, axis=1)
         if self.order is None:
             return best
@@ -265,41 +292,37 @@ class _Chooser:
 
 
 class _Draws(NamedTuple):
-    """What the bootstrap saw; error and inliers (percent) are of the model chosen on a sample, on the rows it left out.
-
-    The error is averaged over all left-out rows of all samples: a mean of means would favour small groups.
-    """
+    """What the bootstrap saw."""
 
     in_bag: FloatArray  # E_out, samples × models
     losses: FloatArray  # mean of what is chosen by, samples × models
     chosen: NDArray[np.intp]
-    error: float
-    inliers: dict[str, float]
+    left_out: FloatArray  # how many of the samples on which a model was chosen left a cluster out, models × clusters
+
+    def left_out_mean(self, values: ArrayLike, code: NDArray[np.intp], weights: FloatArray | None = None) -> float:
+        """Return the mean of values (n, n_models), of the model chosen on a sample and the rows that it left out.
+
+        Over all left-out rows of all samples: a mean of means would favour small clusters.
+        """
+        weights = np.ones(len(code)) if weights is None else weights
+        sums = _cluster_sums(np.asarray(values) * weights[:, None], code)
+        return float((self.left_out * sums.T).sum() / (self.left_out @ np.bincount(code, weights)).sum())
 
 
 def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
     sizes, sums = chooser.sizes, _cluster_sums(errors, code)
-    in_bag, losses, chosen, rows, total, inside = [], [], [], 0.0, 0.0, np.zeros(len(THRESHOLDS))
-    hits: dict[int, FloatArray] = {}
+    in_bag, losses, chosen, left_out = [], [], [], np.zeros(sums.T.shape)
     for counts in _cluster_counts(len(sizes), replicates, seed):
         drawn = (counts @ sizes)[:, None]
         means = (counts @ chooser.sums) / drawn
-        left_out = (counts == 0).astype(np.float64)
         best = chooser.choose(counts, means)
         for model in np.unique(best):
-            if model not in hits:
-                within = errors[:, [model]] <= np.asarray(THRESHOLDS)
-                hits[int(model)] = _cluster_sums(within.astype(np.float64), code)
-            weight = left_out[best == model].sum(axis=0)
-            rows += weight @ sizes
-            total += weight @ sums[:, model]
-            inside += weight @ hits[int(model)]
+            left_out[model] += (counts[best == model] == 0).sum(axis=0)
         in_bag.append((counts @ sums) / drawn)
         losses.append(means)
         chosen.append(best)
-    inliers = {str(limit): float(100.0 * hit / rows) for limit, hit in zip(THRESHOLDS, inside, strict=True)}
-    return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), float(total / rows), inliers)
+    return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), left_out)
 
 
 def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
@@ -321,9 +344,40 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
             yield counts
 
 
-def _tied(in_bag: FloatArray, model: int, best: int, units: int, level: float) -> bool:
-    """Whether zero lies in the interval of the difference in mean loss, both models resampled together."""
-    if model == best:
-        return True
-    lower, _ = percentile_interval(in_bag[:, model] - in_bag[:, best], units, level=level)
-    return bool(lower <= 0)
+def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> list[float]:
+    """Return the interval of the honest error: Student's t of the effective number of groups, of its logarithm.
+
+    ``in_bag`` (samples × models) are the errors of the chosen model, then of those near the best.
+    """
+    units = max(units, 2.0)
+    own, *others = np.var(np.log(np.maximum(in_bag, 1 / _WORST)), axis=0) * units / (units - 1)
+    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(max(own, np.median(others)))
+    return [float(honest * np.exp(-reach)), float(min(honest * np.exp(min(reach, 99.0)), _WORST))]
+
+
+def _not_worse(losses: FloatArray, code: NDArray[np.intp], seed: int, replicates: int = 1000) -> BoolArray:
+    """Return which models' mean losses are not told from the smallest: multiple comparisons with the best.
+
+    A model is worse where its difference to some other, over its standard error (clusters are independent), exceeds
+    what the largest of its differences to all others does by chance: the quantile of normal multipliers of the
+    clusters, over the root of chi-squared with the effective number of clusters.
+    """
+    means, sizes, units = losses.mean(axis=0), np.bincount(code).astype(np.float64), max(effective_groups(code), 2.0)
+    influence = (_cluster_sums(losses, code) - sizes[:, None] * means) / sizes.sum()  # clusters × models
+    products = influence.T @ influence
+    both = np.add.outer(products.diagonal(), products.diagonal())
+    squared = both - 2 * products
+    errors = np.sqrt(np.where(squared > 1e-12 * both, squared, 0.0))  # of each difference; 0 where it never varies
+    rng, kept = np.random.default_rng(seed), np.empty(len(means), dtype=bool)
+    scale = np.sqrt(rng.chisquare(units - 1, replicates) / (units - 1))
+    drawn = [rng.normal(size=(min(_CHUNK, replicates - done), len(sizes))) for done in range(0, replicates, _CHUNK)]
+    moved = np.concatenate([normal @ influence for normal in drawn])
+    for model in range(len(means)):
+        known = errors[model] > 0
+        limit = 0.0
+        if known.any():
+            ratios = (moved[:, [model]] - moved[:, known]) / errors[model, known]
+            limit = np.quantile(np.maximum(ratios.max(axis=1), 0.0) / scale, 1 - APART)
+        reach = limit * np.sqrt(units / (units - 1)) * errors[model]
+        kept[model] = (means[model] - means <= reach + 1e-9 * means).all()
+    return kept

@@ -51,6 +51,9 @@ class Candidate:
     family : str, optional
         Candidates of one family need the same searches or fits, and are fitted together on the same rows: stepwise
         searches that differ in the criterion alone, a mean and the models that it mixes.
+    expensive : bool
+        Whether its fits take so long that it leaves a cross-validation where it cannot win any more. All others see all
+        folds, so that their errors can be compared.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Candidate:
     tests_features: bool = False
     is_forest: bool = False
     family: str | None = None
+    expensive: bool = False
 
 
 class DroppedColumns(UserWarning):

@@ -152,6 +152,7 @@ def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstim
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
         is_forest=isinstance(learner, Forest),
+        expensive=isinstance(learner, Forest | MLP),
         family=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
     )
 
@@ -182,15 +183,16 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         Candidate("ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"),
         _candidate("MLP", mlp, log, LogTarget(mlp)),
         _candidate("RandomForest", forest, log, LogTarget(forest)),
-        Candidate("Stack", _stack(data, seed), log, preference=4, family="residual"),
+        Candidate("Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True),
     ]
     if data.unpaired:
         known = list(data.shape_columns)
         mean = PrecisionTransfer(_shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=known)
         stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=known)
+        both: dict[str, Any] = {"uses_unpaired": True, "family": "transfer", "expensive": True}
         found += [
-            Candidate("Mean/Transfer", mean, log, uses_unpaired=True, preference=0, family="transfer"),
-            Candidate("Stack/Transfer", stack, log, uses_unpaired=True, preference=5, family="transfer"),
+            Candidate("Mean/Transfer", mean, log, preference=0, **both),
+            Candidate("Stack/Transfer", stack, log, preference=5, **both),
         ]
     return found
 

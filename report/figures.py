@@ -165,7 +165,7 @@ FAMILIES: Final = {
 
 def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
     """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
-    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error")]
+    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if row.get("e_out") is not None]
     found, figure = errors_of(predictions, cv), go.Figure()
     for pattern, colour in FAMILIES.items():
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)

@@ -163,15 +163,19 @@ ANALYTIC = "FLOPS scaling"
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
 
-    Those that left early come after those that saw all folds. The scheme is an entry of
-    ``metrics["cv"]``. What a row is: ``"baseline"``, ``"selected"``, ``"tied"`` where a model is as good within the
-    uncertainty, ``"left"`` where it left early, or ``""``.
+    Those that left early come after those that saw all folds, by how much worse than the best they were. The scheme is
+    an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"`` where it is not told from the best,
+    ``"baseline"``, ``"left"`` where it left early, or ``""``.
     """
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
-    rank = lambda row: (bool(row.get("error")), bool(row.get("left")), _error(row), row["name"])  # noqa: E731
+
+    def rank(row: Mapping[str, Any]) -> tuple[bool, bool, float, float, str]:
+        left = row.get("left") or {}
+        return bool(row.get("error")), bool(left), _error(row), left.get("times") or 0.0, row["name"]
+
     models = sorted(cv.get("models") or [], key=rank)
-    baselines = [(row, "baseline") for row in cv.get("baselines") or []]
+    baselines = [(row, kinds.get(row["name"], "baseline")) for row in cv.get("baselines") or []]
     return baselines + [(row, kinds.get(row["name"], "left" if row.get("left") else "")) for row in models]
 
 

@@ -35,6 +35,7 @@ class Model(Struct):
 
     name: Text
     e_out: Percent | None = None
+    e_out_groups: Percent | None = None
     e_in: Percent | None = None
     median_ape: Percent | None = None
     max_ape: Percent | None = None
@@ -52,6 +53,7 @@ class Selected(Struct):
 
     name: Text
     e_out: Percent | None = None
+    e_out_groups: Percent | None = None
     e_out_table: Percent | None = None
     interval: tuple[Number, Number] | None = None
     level: Level | None = None

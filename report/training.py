@@ -52,15 +52,18 @@ Metrics = Mapping[str, Any]
 
 COLUMNS: Final = (
     Column("model", least=12),
-    *(Column(head, "number", unit="%") for head in ("E_out", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20")),
+    *(
+        Column(head, "number", unit="%")
+        for head in ("E_out", "groups", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20")
+    ),
     Column("feat.", "number"),
     Column("fitted to"),
     Column("fit, s", "number"),
 )
 CAPTION: Final = (
-    "E_out: mean error of what a fit had not seen, beside its median and worst; E_in: of what it had; IR T: share of "
-    "workloads within T %; feat.: features used, of those available; fit s: seconds of a fit. "
-    "* selected · ≈ as good within the uncertainty of the estimate"
+    "E_out: mean error of what a fit had not seen, beside its median and worst; groups: the mean over groups of their "
+    "mean errors; E_in: of what it had seen; IR T: share of workloads within T %; feat.: features used, of those "
+    "available; fit s: seconds of a fit. * selected · ≈ not told from the best · † stopped early"
 )
 TOP: Final = 20
 """Most features and groups that are drawn."""
@@ -185,18 +188,20 @@ def model_table(cv: Metrics) -> Table:
         name = f"{mark} {row['name']}"
         if row.get("error"):
             found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
+        elif row.get("left") and row.get("e_out") is None:
+            found.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
         else:
             ir, counted = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
             cells = (
-                *(number(row.get(key)) for key in ("e_out", "e_in", "median_ape", "max_ape")),
+                *(number(row.get(key)) for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")),
                 *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
                 "/".join(str(count) if known(count) else NONE for count in counted),
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )
             found.append(Row((name, *cells), tone, ends=place == last))
-    early = dict.fromkeys(str(Remark.from_dict(row["left"])) for row in cv.get("models") or [] if row.get("left"))
-    caption = " · ".join([CAPTION, *(f"† {sentence}" for sentence in early)])
+    before = [row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None]  # older runs
+    caption = " · ".join([CAPTION, *dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)])
     return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
 
 
@@ -206,20 +211,23 @@ def verdict(cv: Metrics) -> list[str]:
     if not chosen:
         return []
     said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
-    if baseline is not None and chosen.get("e_out") and baseline.get("e_out") is not None:
+    others = baseline is not None and baseline["name"] != chosen["name"]
+    if baseline is not None and others and chosen.get("e_out") and baseline.get("e_out") is not None:
         ratio, tied = baseline["e_out"] / chosen["e_out"], baseline["name"] in (chosen.get("tied") or [])
         times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
-        said = [f"{_honest(chosen)}, {against}: {'a coin toss' if tied else times}."]
+        said = [f"{_honest(chosen)}, {against}: {'not told apart' if tied else times}."]
     if (naive := chosen.get("e_out_table")) is not None:
         flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
         method = f" ({chosen['method']})" if chosen.get("method") else ""
         used = f"The table's {percent(naive)} was also used to choose it{flatters}"
         said.append(f"{used}; the honest figure includes the choice{method}.")
+    if chosen.get("e_out_groups") is not None:
+        said.append(f"With every group counting alike: {percent(chosen['e_out_groups'])}.")
     if single := chosen.get("best_model"):
         said.append(f"Of the models alone: {_honest(single)}.")
     if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
-        said.append(f"Within the uncertainty of this estimate: {few(ties)} — choosing between them is a coin toss.")
+        said.append(f"Not told from the best by these data: {few(ties)}.")
     return said
 
 
@@ -236,10 +244,11 @@ def answer(cv: Metrics) -> str:
         return f"{chosen['name']} errs by {error}."
     others = f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
     if chosen["name"] == rule["name"]:
-        return f"No model is told to be better than the simple rule {rule['name']}, which errs by {error}{others}."
+        own = f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the choice"
+        return f"No model is told to be better than the simple rule {rule['name']}, {own}{others}."
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
     ratio = rule["e_out"] / chosen["e_out"] if chosen["e_out"] else float("inf")
-    apart = "a coin toss" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
+    apart = "not told apart" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
 

@@ -309,7 +309,7 @@ def test_predict_takes_what_train_wrote(run: job.Run, saved: Path, data: Path) -
 
 
 @pytest.mark.long
-def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: Path, tmp_path: Path) -> None:
+def test_where_a_baseline_wins_it_is_saved_and_the_best_model_has_an_honest_error(data: Path, tmp_path: Path) -> None:
     """Times that are exactly proportional, and a fit that is drawn towards none as one number is not."""
     table = pd.read_csv(data)
     host = table[table["device"] == "MI300X"]
@@ -317,7 +317,8 @@ def test_where_a_baseline_wins_the_saved_model_still_has_an_honest_error(data: P
     found = job.train([tmp_path / "g.csv"], host="MI300X", target="MI355X", models=["Lasso"], jobs=1)
     for cv in found.metrics["cv"]:
         assert cv["selected"]["baseline"]
-        assert cv["selected"]["best_model"]["name"] == "Lasso" == found.model.name
+        assert cv["selected"]["best_model"]["name"] == "Lasso"
+        assert found.model.name == cv["selected"]["name"] in ("constant ratio", "affine")
         lower, upper = cv["selected"]["best_model"]["interval"]
         assert lower < cv["selected"]["best_model"]["e_out"] < upper
         assert any("Lasso" in line and f"{lower:.1f}" in line for line in report.verdict(cv))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -26,7 +26,6 @@ from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
 from flopcast.models.baselines import AdditiveTime
 from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
-from flopcast.remarks import Remark, remark
 
 
 @dataclass(frozen=True)
@@ -282,28 +281,31 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         asked.append((scheme, len(rows), list(predictions)))
-        return ["Spy"] if scheme == "kfold" and margin <= allowed else []
+        return ["Spy", "OLS"] if scheme == "kfold" and margin <= allowed else []  # OLS costs nothing: it stays
 
     allowed = 0.0
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
     bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
-    watched = [spy(lambda X, y, g: fits.append(1)), good, bad]
+    watched = [replace(spy(lambda X, y, g: fits.append(1)), expensive=True), good, bad]
     result = evaluate(data, watched, leave=leave, progress=lambda *call: told.append(call))
     looked = [rows for _, rows, _ in asked]
     assert asked[looked.index(24)][2] == ["Spy", "OLS"]
     assert (len(fits), told[0][1], told[-1][1]) == (14, 60, 54)
     assert [bool(np.isnan(left)) for *_, left in told[:5]] == [True, True, False, False, False]
     row, full = result["kfold"].rows[0], result["grouped"].rows[0]
-    assert (Remark.from_dict(row["left"]), full["left"]) == (remark("cannot-win", folds=4, of=10), None)
+    assert (row["left"]["folds"], row["left"]["of"], row["left"]["best"], full["left"]) == (4, 10, "OLS", None)
     partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
     assert partial.notna().tolist() == early.tolist()
-    assert row["e_out"] == pytest.approx(np.mean(100 * (1 - 1 / data.y[early])))
+    assert (row["e_out"], row["ir"]["10"], row["error"]) == (None, None, None)
+    best = np.abs(result["kfold"].predictions["OLS"] / data.y - 1)[early].mean()
+    assert row["left"]["times"] == pytest.approx(np.mean(1 - 1 / data.y[early]) / best)
+    assert result["kfold"].predictions["OLS"].notna().all()
     assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (["OLS"], ["Spy", "OLS"])
     few = evaluate(data, watched, folds=7, leave=leave, schemes=["kfold"])["kfold"]
     assert few.rows[0]["left"] is None
     allowed = 0.5  # a clear loser leaves after two folds
     sooner = evaluate(data, watched, leave=leave, schemes=["kfold"])["kfold"]
-    assert Remark.from_dict(sooner.rows[0]["left"]) == remark("cannot-win", folds=2, of=10)
+    assert (sooner.rows[0]["left"]["folds"], sooner.rows[0]["e_out"]) == (2, None)
     assert sooner.partial["Spy"].notna().tolist() == (sooner.folds < 2).tolist()
 
 
@@ -340,7 +342,7 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         return [name for name in predictions if folds(name, scheme) <= (2 if margin else 4)]
 
-    candidates = [Candidate(name, LinearRegression(), "log time") for name in RECORDED]
+    candidates = [Candidate(name, LinearRegression(), "log time", expensive=True) for name in RECORDED]
     course = Course(candidates, fold_of, clock=lambda: now[0], leave=leave, final=1.5)
     told: list[tuple[float, float]] = []
     for task in chain.from_iterable(course.parts()):
@@ -370,6 +372,36 @@ def test_what_cannot_be_evaluated_is_refused() -> None:
         evaluate(data, [spy()])
     with pytest.raises(ValueError, match="different names, got 'Spy' twice"):
         evaluate(make_data(), [spy(), spy()])
+
+
+def _repeated(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
+    return rows.assign(op="gemm", n=256, k=512, dtype_a="fp8", **columns)
+
+
+def test_repeats_of_a_problem_are_never_split_nor_learnt_from_where_it_is_held_out() -> None:
+    """12 problems by 5 runs, of which two more runs have no partner; models are told the problems."""
+    data = make_data()
+    m = np.arange(60) // 5
+    X = data.X.assign(m=m, size=1.0)
+    rows = _repeated(data.rows, m=64.0 * (1 + m), run=np.arange(60) % 5 + 1.0)
+    more = _repeated(data.rows[:24], m=64.0 * (1 + np.arange(24) // 2), run=np.arange(24) % 2 + 6.0)
+    extra = Data(X[:24].assign(m=np.arange(24) // 2), data.y[:24], data.groups[:24], more)
+    seen: list[tuple[set[float], list[int]]] = []
+    watched = spy(lambda X, y, g: seen.append((set(X["m"]), pd.crosstab(X["m"], g).gt(0).sum(axis=1).tolist())))
+    whole = Data(X, data.y, data.groups, rows, extra)
+    found = evaluate(whole, [replace(watched, uses_unpaired=True)], schemes=["kfold"], tell_groups=())
+    folds = found["kfold"].folds
+    assert pd.Series(folds).groupby(m).nunique().eq(1).all()
+    assert sorted(np.bincount(folds)) == [5] * 8 + [10] * 2
+    for fold, (learnt_from, told) in enumerate(seen):
+        assert not learnt_from & set(m[folds == fold])
+        assert told == [1] * len(learnt_from)
+    assert found.problems is not None
+    assert len(np.unique(found.problems)) == 12
+    once = Data(X, data.y, data.groups, rows.assign(m=np.arange(60.0)))
+    assert evaluate(once, [spy()], schemes=["kfold"]).problems is None
+    with pytest.raises(DataError, match="12"):
+        evaluate(whole, [spy()], schemes=["kfold"], folds=13)
 
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=40)

@@ -30,11 +30,13 @@ def test_hand_solved() -> None:
     assert ape(observed, predicted) == pytest.approx([10, 0, 25, 120])
     assert e_out(observed, predicted) == pytest.approx(38.75)
     row = summarise(
-        "OLS", observed, predicted, e_in=3.0, features_selected=2, features_available=9, fit_seconds=0.5, space="log"
-    )
+        "OLS", observed, predicted, groups=["a", "a", "a", "b"], e_in=3.0, features_selected=2, features_available=9,
+        fit_seconds=0.5, space="log",
+    )  # fmt: skip
     assert row == {
         "name": "OLS",
         "e_out": pytest.approx(38.75),
+        "e_out_groups": pytest.approx((35 / 3 + 120) / 2),
         "e_in": 3.0,
         "median_ape": pytest.approx(17.5),
         "max_ape": pytest.approx(120.0),

@@ -118,8 +118,8 @@ def test_of_each_kind_of_the_literature_the_best_is_drawn(run, cv):
     names = [trace.name.partition(",")[0] for trace in curves]
     best = {
         kind: min(
-            (row for row in cv["models"] if row["name"].startswith(kind) and not row["error"]),
-            key=lambda row: (row.get("left") is not None, row["e_out"]),
+            (row for row in cv["models"] if row["name"].startswith(kind) and row["e_out"] is not None),
+            key=lambda row: row["e_out"],
         )["name"]
         for kind in ("OLS", "NNLS")
     }

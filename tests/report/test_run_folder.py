@@ -204,6 +204,20 @@ def test_models_are_ordered_by_error_then_name_with_failures_last() -> None:
     assert found == [*laws, ("a", "selected"), ("c", "tied"), ("b", "tied"), ("gp", "")]
 
 
+def test_who_left_early_stands_last_by_how_much_worse_and_a_baseline_can_be_selected() -> None:
+    left = {"e_out": None, "error": None}
+    rows = [
+        {"name": "forest", **left, "left": {"code": "cannot-win", "folds": 4, "times": 2.0}},
+        {"name": "network", **left, "left": {"code": "cannot-win", "folds": 2, "times": 1.5}},
+        {"name": "bad", "e_out": 90.0, "left": None, "error": None},
+    ]
+    found = ordered({"baselines": BASELINES[:2], "models": rows, "selected": {"name": "affine", "tied": ["affine"]}})
+    kinds = ["selected", "baseline", "", "left", "left"]
+    assert [(row["name"], kind) for row, kind in found] == list(
+        zip(["affine", "roofline scaling", "bad", "network", "forest"], kinds, strict=True)
+    )
+
+
 @pytest.mark.parametrize(
     ("rows", "name"),
     [(BASELINES, "FLOPS scaling"), (BASELINES[:2], "roofline scaling"), (BASELINES[:1], "affine"), ([], None)],

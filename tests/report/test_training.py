@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from flopcast.remarks import remark
 from flopcast.report.document import Headline, Row, Table
 from flopcast.report.html import page
 from flopcast.report.training import (
@@ -78,7 +79,7 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
         "MI300X → MI355X",
         "bandwidth scaling: 15.8 % →",
         f"flopcast: {chosen['e_out']:.1f} %",
-        "choosing between them is a coin toss",
+        "Not told from the best",
         "failed: singular matrix in fold 3",
         "Intervals that should hold 90 % of new workloads held: predicting covered median width, of the prediction",
         "rejected because rows first examples duration is zero 4 tuned<1>.csv:17: us = 0 tuned<1>.csv:18: us = 0 "
@@ -138,9 +139,12 @@ def test_baselines_come_first_then_models_by_error_then_failures(run) -> None:
 def test_a_row_follows_the_heads_and_shows_what_is_missing() -> None:
     row = {"name": "a", "e_out": 9.04, "e_in": 3.0, "median_ape": 5.0, "max_ape": 80.0, "ir": {"5": 60.0, "10": 80.0}}
     row |= {"features_selected": 3, "features_available": 40, "space": "log time", "fit_seconds": 0.25}
-    first, second = model_table({"scheme": "kfold", "models": [row, {"name": "b"}]}).rows
-    assert texts(first)[1:] == ["9.0", "3.0", "5.0", "80.0", "60.0", "80.0", "–", "3/40", "log time", "0.2"]
-    assert texts(second)[1:] == ["–"] * 7 + ["–/–", "–", "–"]
+    early = {"name": "c", "e_out": None, "left": remark("cannot-win", "1.5 times the error of a").to_dict()}
+    cv = {"scheme": "kfold", "models": [row | {"e_out_groups": 10.1}, {"name": "b"}, early]}
+    first, second, last = model_table(cv).rows
+    assert texts(first)[1:] == ["9.0", "10.1", "3.0", "5.0", "80.0", "60.0", "80.0", "–", "3/40", "log time", "0.2"]
+    assert texts(second)[1:] == ["–"] * 8 + ["–/–", "–", "–"]
+    assert texts(last) == ["† c", "1.5 times the error of a"]
     assert len(first.cells) == len(COLUMNS)
 
 
@@ -173,14 +177,14 @@ def test_the_headline_sets_the_best_simple_rule_against_the_model() -> None:
     assert (alone.about, alone.answer, alone.rival) == ("shuffled workloads", "flopcast: 1.3 %", "")
 
 
-def test_a_rule_that_is_as_good_is_a_coin_toss_and_a_rule_that_wins_is_the_answer() -> None:
+def test_a_rule_that_is_as_good_is_not_told_apart_and_a_rule_that_wins_is_the_answer() -> None:
     line = {"name": "affine", "e_out": 9.5}
     tied = {**CV, "baselines": [line], "selected": {**CV["selected"], "tied": ["a", "affine"]}}
-    assert "coin toss" in answer(tied)
+    assert "not told apart" in answer(tied)
     assert "times" not in answer(tied)
     wins = {**CV, "baselines": [line], "selected": {**CV["selected"], "name": "affine", "e_out": 9.5}}
     assert answer(wins).startswith("No model")
-    assert "coin toss" not in answer(wins)
+    assert "apart" not in answer(wins)
     assert training_document({"cv": [tied]}).data["answer"] == {"grouped": answer(tied)}
     assert answer({"scheme": "kfold"}) == ""
 

@@ -1,0 +1,211 @@
+"""Selection against known truth: the honest error and its interval, the sign ≈, `compare`, repeats, unequal groups.
+
+Each function makes so many sets of data whose truth is known, and returns what was found as rows (cell, figure, count):
+shares in percent, or ratios, and of how many sets or models. Run them with
+``python -m flopcast.benchmarks.calibration_selection --sets 200``; those that train take a second and more a set.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+import flopcast as fc
+
+from ..arrays import FloatArray, IntArray
+from ..evaluation.paired import paired_difference
+from ..evaluation.selection import select
+
+Rows = list[tuple[str, float, int]]
+GROUPS: Final[dict[str, IntArray]] = {
+    **{f"{count} equal groups": np.full(count, 20) for count in (3, 4, 6, 10, 16)},
+    **{f"{count} unequal groups": np.repeat([150, 8], [count // 5, count - count // 5]) for count in (10, 16, 32)},
+}
+"""Rows of each group: a fifth of the unequal ones are nineteen times the size of the others."""
+MODELS: Final = 20
+_SHIFT, _NOISE = 0.06, 0.03  # standard deviations of a group's and of a row's logarithm of predicted over observed
+_NORMAL: Final = np.random.default_rng(1).normal(size=(2, 100_000))
+
+
+def shifted(rng: np.random.Generator, sizes: IntArray, apart: float) -> tuple[IntArray, pd.DataFrame, FloatArray]:
+    """Return groups, predictions of rows whose observed value is 1, and each model's true error on new groups, %.
+
+    A model errs by a shift of each group, which models share in part, and by noise of each row; ``apart`` is the
+    standard deviation over models of the logarithm of the size of their shifts.
+    """
+    groups, size = np.repeat(np.arange(len(sizes)), sizes), _SHIFT * np.exp(rng.normal(0, apart, MODELS))
+    shared, own = rng.normal(size=(len(sizes), 1)), rng.normal(size=(len(sizes), MODELS))
+    logs = (0.7 * shared + np.sqrt(0.51) * own)[groups] * size + _NOISE * rng.normal(size=(len(groups), MODELS))
+    true = [100 * np.mean(np.abs(np.exp(_NORMAL[0] * one + _NOISE * _NORMAL[1]) - 1)) for one in size]
+    return groups, pd.DataFrame(np.exp(logs), columns=[f"m{model}" for model in range(MODELS)]), np.array(true)
+
+
+def _selected(groups: IntArray, predictions: pd.DataFrame, replicates: int, seed: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"preference": list(predictions), "replicates": replicates, "seed": seed}
+    return select(np.ones(len(groups)), predictions, groups, scheme="grouped", **options)
+
+
+def honest_interval(sets: int, seed: int = 0) -> Rows:
+    """How often the 95 % interval of the honest error holds the true error of the model selected; stated over true."""
+    found: Rows = []
+    for place, (name, sizes) in enumerate(GROUPS.items()):
+        held, ratios = 0, []
+        for number in range(sets):
+            groups, predictions, true = shifted(np.random.default_rng([seed, place, number]), sizes, 0.15)
+            chosen = _selected(groups, predictions, 400, number)
+            truth = dict(zip(predictions, true, strict=True))[chosen["name"]]
+            held += bool(chosen["interval"][0] <= truth <= chosen["interval"][1])
+            ratios.append(chosen["e_out"] / truth)
+        found.append((f"95 % interval of the honest error, {name}: holds, %", 100 * held / sets, sets))
+        found.append((f"honest error, {name}: stated / true, median", float(np.median(ratios)), sets))
+    return found
+
+
+def equal_models(sets: int, seed: int = 0) -> Rows:
+    """How many models that are as good as all others, and how many that err twice as much, lack the sign ≈."""
+    found: Rows = []
+    for place, (name, sizes) in enumerate(GROUPS.items()):
+        lost = told = 0
+        for number in range(sets):
+            groups, predictions, _ = shifted(np.random.default_rng([seed, place, number]), sizes, 0.0)
+            lost += MODELS - len(_selected(groups, predictions, 50, number)["tied"])
+            twice = predictions.assign(twice=predictions["m0"] ** 2)
+            told += "twice" not in _selected(groups, twice, 50, number)["tied"]
+        found.append((f"equal models without ≈, {name}, %", 100 * lost / (sets * MODELS), sets * MODELS))
+        found.append((f"models twice as wrong without ≈, {name}, %", 100 * told / sets, sets))
+    return found
+
+
+def compared_runs(sets: int, seed: int = 0) -> Rows:
+    """How often the 95 % interval of `compare` misses the true difference, and runs as good are called apart."""
+    found: Rows = []
+    for place, (name, sizes) in enumerate({"2 equal groups": np.full(2, 20), **GROUPS}.items()):
+        missed = apart = 0
+        for number in range(sets):
+            rng = np.random.default_rng([seed, place, number])
+            groups, first = np.repeat(np.arange(len(sizes)), sizes), rng.exponential(4, int(sizes.sum()))
+            other = first + rng.normal(0, 1.5, len(sizes))[groups] + rng.normal(0, 2, len(groups))
+            told = paired_difference(first, other, groups, seed=number)
+            missed += told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper
+            apart += told.apart
+        found.append((f"95 % interval of compare, {name}: misses, %", 100 * missed / sets, sets))
+        found.append((f"equal runs called apart by compare, {name}, %", 100 * apart / sets, sets))
+    return found
+
+
+def _shapes(rng: np.random.Generator, sizes: Sequence[int]) -> pd.DataFrame:
+    """Return matrix products: so many different m of each weight shape."""
+    seen = rng.choice(96 * 96, len(sizes), replace=False)
+    parts = [
+        pd.DataFrame({"m": m, "n": 128 * (4 + code // 96), "k": 128 * (4 + code % 96), "shape": shape})
+        for shape, (code, size) in enumerate(zip(seen, sizes, strict=True))
+        for m in [rng.permutation(np.unique(np.round(2 ** rng.uniform(3, 14, 3 * size))))[:size]]
+    ]
+    return pd.concat(parts, ignore_index=True).assign(op="gemm", dtype_a="fp8", dtype_out="bf16")
+
+
+def _timed(rng: np.random.Generator, rows: pd.DataFrame, shifts: FloatArray, own: float, noise: float) -> pd.DataFrame:
+    """Return the rows with a time: 3 µs and 1.3 times a roofline, a shift of the weight shape and one of the row.
+
+    ``own`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise`` that of a measurement.
+    """
+    m, n, k = (rows[name].to_numpy(dtype=float) for name in "mnk")
+    us = 3 + 1.3 * np.maximum(2 * m * n * k / 1e9, (m * k + n * k + 2 * m * n) / 4e6)
+    problem = rows.groupby(["m", "n", "k"]).ngroup().to_numpy()
+    logs = shifts[rows["shape"]] + rng.normal(0, own, problem.max() + 1)[problem] + rng.normal(0, noise, len(rows))
+    return rows.assign(device="MI300X", duration_us=us * np.exp(logs)).drop(columns="shape")
+
+
+def repeated_rows(sets: int, seed: int = 0) -> Rows:
+    """Every repeat a row of its own, 80 problems by 8: stated over true error and coverage, on other sizes."""
+    ratios, covered = [], []
+    for number in range(sets):
+        rng = np.random.default_rng([seed, number])
+        known, shifts = _shapes(rng, [16] * 10), rng.normal(0, 0.05, 10)
+        first = known.groupby("shape").head(8)
+        measured = _timed(rng, first.loc[first.index.repeat(8)], shifts, 0.15, 0.02)
+        new = _timed(rng, known.drop(first.index), shifts, 0.15, 0.02)
+        run = fc.train(measured, target="MI300X", quick=True, each=True, scheme="kfold", seed=number)
+        score = run.check(new).found.score
+        ratios.append(run.selected["e_out"] / score.e_out)
+        covered.append(score.coverage)
+    return [
+        ("repeats as rows, known shapes: stated / true error, median", float(np.median(ratios)), sets),
+        ("repeats as rows, known shapes: 90 % intervals hold, %", 100 * float(np.mean(covered)), sets),
+    ]
+
+
+def one_large_group(sets: int, seed: int = 0) -> Rows:
+    """One weight shape with 120 of 174 rows: the error by rows, and by groups, over that of evenly spread new sizes."""
+    by_rows, by_groups = [], []
+    for number in range(sets):
+        rng = np.random.default_rng([seed, number])
+        known, shifts = _shapes(rng, [128] + [14] * 9), rng.normal(0, 0.06, 10)
+        new = known.groupby("shape").tail(8)
+        run = fc.train(
+            _timed(rng, known.drop(new.index), shifts, 0.0, 0.03),
+            target="MI300X",
+            quick=True,
+            scheme="kfold",
+            seed=number,
+        )
+        true = run.check(_timed(rng, new, shifts, 0.0, 0.03)).found.score.e_out
+        by_rows.append(run.selected["e_out"] / true)
+        by_groups.append(run.selected["e_out_groups"] / true)
+    return [
+        ("one large group, even new sizes: mean over rows / true error, median", float(np.median(by_rows)), sets),
+        ("one large group, even new sizes: mean over groups / true error, median", float(np.median(by_groups)), sets),
+    ]
+
+
+def seeds_of_the_demo(sets: int, seed: int = 0) -> Rows:
+    """Embedded measurements, ``--quick``, with other seeds: how often a rule that errs less than the choice is left."""
+    worse, stated = 0, []
+    for number in range(sets):
+        (cv,) = [one for one in fc.train(quick=True, seed=seed + number).metrics["cv"] if one["scheme"] == "grouped"]
+        rule = min(row["e_out"] for row in cv["baselines"] if row["e_out"] is not None)
+        worse += cv["selected"]["e_out_table"] > rule
+        stated.append(cv["selected"]["e_out"])
+    return [
+        ("demo, quick: a simple rule errs less than what is selected, % of seeds", 100 * worse / sets, sets),
+        (
+            "demo, quick: honest error on unseen groups, largest / smallest of the seeds",
+            max(stated) / min(stated),
+            sets,
+        ),
+    ]
+
+
+def stopped_models(sets: int, seed: int = 0) -> Rows:
+    """Embedded measurements, all models: how many have an E_out of fewer than all folds."""
+    run = fc.train(seed=seed, jobs=1)
+    rows = [(cv["scheme"], row) for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])]
+    scored = run.predictions.groupby(["scheme", "model"])["row"].nunique()
+    few = sum(row["e_out"] is not None and scored[scheme, row["name"]] < len(run.dataset) for scheme, row in rows)
+    return [("demo: models with an E_out of fewer than all folds", few, len(rows))]
+
+
+CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
+    honest_interval: 200, equal_models: 200, compared_runs: 200, repeated_rows: 200, one_large_group: 200,
+    seeds_of_the_demo: 6, stopped_models: 1,
+}  # fmt: skip
+"""What is measured -> the most sets of it: those that train take long, and say enough with fewer."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the rows of all cells."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", type=int, default=200, help="sets of data a cell, at most")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    for cell, most in CELLS.items():
+        for name, figure, count in cell(min(options.sets, most), options.seed):
+            print(f"{name:90} {figure:8.2f}  of {count}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
