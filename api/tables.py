@@ -24,7 +24,7 @@ from ..report.formats import counted
 from ..report.notebook import framed
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
-from ..table.physics import KEEP, REFUSED_FROM
+from ..table.physics import KEEP, REFUSED_FROM, SLIPPED
 from ..traces.summary import trace_finding
 from ..workloads.serving import described
 
@@ -333,6 +333,21 @@ def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
             REFUSED_DETAIL: np.where(new, why, rows[REFUSED_DETAIL]),
         }
     )
+
+
+def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
+    """Refuse data that were measured on a device and of which no row is left, for their times are in another unit.
+
+    Raises
+    ------
+    DataError
+        It names the device, and what was said of the unit of its file.
+    """
+    for name in names:
+        if not measured.frame["device"].eq(name).any():
+            for note in measured.notes:
+                if note.code in ("other-unit", SLIPPED) and note.values.get("device", name) == name:
+                    raise DataError(f"no row of {name} is left: {note}")
 
 
 def check_jobs(jobs: int) -> None:

@@ -41,7 +41,7 @@ from .checking import Check, check
 from .devices import Device, device
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
-from .tables import Data, check_jobs, items, load_measurements, names_of
+from .tables import Data, check_devices, check_jobs, items, load_measurements, names_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -389,6 +389,7 @@ def train(
     names = [gpu.name for gpu in devices if gpu is not None]
     with workers(jobs, cluster) as who:
         measured = load_measurements(data, where, unit, default, names, each, keep)
+        check_devices(measured, names)
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))

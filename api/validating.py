@@ -18,7 +18,7 @@ from ..report.validation import validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, items, load_measurements, names_of
+from .tables import Data, check_devices, items, load_measurements, names_of
 
 FILES = ("validation.json", "validation.html")
 
@@ -136,6 +136,7 @@ def validate(
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
     measured = load_measurements(data, where, unit, default, [gpu.name for gpu in devices], keep=keep)
+    check_devices(measured, [gpu.name for gpu in devices])
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)

@@ -67,7 +67,7 @@ UnitOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN=UNIT",
-        help="Unit of a column that does not name one, e.g. time=ms (repeatable).",
+        help="Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).",
         rich_help_panel=DATA,
     ),
 ]

@@ -34,7 +34,7 @@ from ..table.measurements import (
     fill_text,
     judge,
 )
-from ..table.physics import FINDING, Held, check_keep, hold, measured_beside, peak_name
+from ..table.physics import FINDING, SLIPPED, Held, check_keep, hold, measured_beside, peak_name
 from ..table.problems import without_repeats
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
@@ -482,7 +482,7 @@ def _tables(
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if tables and not part:
         for column, unit in options.units.items():
-            if column not in found.columns:
+            if column not in found.columns and column not in {Path(label).name for label in found.labels.values()}:
                 raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
@@ -683,9 +683,24 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
         own = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
         text = _other_unit(factor, column, unit, device)
         found.add(of_file(found.labels[file], remark("other-unit", text, **times)), int(own.sum()))
+    odd = pd.DataFrame({"file": files, "source": rows["source"].astype(str), "times": held.slipped})[held.slipped != 1]
+    for file, own in odd.groupby("file"):
+        text = slipped_text(own, found.labels[int(file)])
+        found.add(of_file(found.labels[int(file)], remark(SLIPPED, text, rows=len(own))), len(own))
     above = above_peaks(rows, held)
     remark_above(above, found)
     return held, above
+
+
+def slipped_text(rows: pd.DataFrame, label: str) -> str:
+    """Return which rows of a file lie a thousand times off the others of their operator, and what they may be in."""
+    times = float(rows["times"].iloc[0])
+    unit, way = ("ns", "long") if times > 1 else ("ms", "short")
+    lines = few((source.rpartition(":")[2] for source in rows["source"]), 5)
+    return (
+        f"{counted(len(rows), 'row')} (lines {lines}) take some {max(times, 1 / times):,.0f} times too {way} beside "
+        f"the others of their operator, as if in {unit}: kept out; where the whole file is, state {label}={unit}"
+    )
 
 
 def _other_unit(factor: float, column: str, unit: str, device: str) -> str:

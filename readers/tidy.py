@@ -203,7 +203,10 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.
         if column in named:
             named[column] = (named[column][0], stated_unit(column, word))
     taken: dict[str, tuple[str, float]] = {}
-    if duration := _duration_if_needed(named, options, source):
+    duration = _duration_if_needed(named, options, source)
+    if duration and (word := options.units.get(Path(source).name)):  # of the times of a whole file
+        named[duration] = (named[duration][0], stated_unit(duration, word))
+    if duration:
         taken["duration_us"] = (duration, TIME_UNITS[str(named[duration][1])])
     for column, (base, unit) in named.items():
         if base == "spread" and unit in TIME_UNITS:

@@ -3,7 +3,8 @@
 A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on: clocks run somewhat
 above the published ones, caches keep more than was thought. Powers are left out above `REFUSED_FROM` times the board
 power. A file all of whose times, or all those of one device, lie far off by the same power of a thousand is in another
-unit. What a row must at least do, and what its device can at most, is in `operators.peaks`.
+unit; so are rows that lie a thousand times off all others of their operator. What a row must at least do, and what its
+device can at most, is in `operators.peaks`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ _USUAL = (
     0.3,
     1000.0,
 )  # times the least time and a launch that the rows of a file take in the middle (measured: 2 to 104)
+_MIDDLE = 15.0  # of what is usual, on a scale of factors
 _FACTORS = (1e3, 1e6, 1e9)
+_APART, _EMPTY = (300.0, 3400.0), 30.0
+"""Factor between the middles of two clusters of times that differ in their unit (1,000 or 1,024, and how unlike their
+work is), and the least one between the clusters, in which no row lies. Of measured tables none has such two."""
 _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
+SLIPPED = "other-unit-than-others"
+"""Code of a row a thousand times off the others of its operator."""
 
 
 def peak_name(key: str) -> str:
@@ -55,8 +62,9 @@ class Held:
     """What is to say of every row, arrays of shape (n_rows,).
 
     `share` of the peak named `peak` that its time would take, NaN where it is not known, and the time at that peak;
-    `reason` and `detail` of the rows to refuse, "" for the others. `units` has the number of each file in another unit,
-    with the device whose times are ("" where all are), and what these times are to be multiplied by.
+    `reason` and `detail` of the rows to refuse, "" for the others. `slipped` is how many times too long the rows are
+    that lie a thousand times off the others of their operator, else 1. `units` has the number of each file in another
+    unit, with the device whose times are ("" where all are), and what these times are to be multiplied by.
     """
 
     share: np.ndarray
@@ -64,6 +72,7 @@ class Held:
     least_us: np.ndarray
     reason: np.ndarray
     detail: np.ndarray
+    slipped: np.ndarray
     units: Mapping[tuple[int, str], float]
 
 
@@ -90,6 +99,7 @@ def hold(
     bound = bound_of(frame)
     share = bound.least_us / duration
     reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
+    slipped = np.ones(len(frame))
     devices = frame["device"].to_numpy()
     units = _other_units(duration, bound.least_us, files, devices) if units is None else units
     if KEEP not in keep:
@@ -99,12 +109,44 @@ def hold(
         for (file, device), factor in units.items():
             if factor > 1:
                 other |= (files == file) & ((devices == device) | (device == ""))
-        for rows, code in ((above, "above-peak"), (impossible, "impossible-duration"), (other, "other-unit")):
+        slipped = _slipped(np.where(other, np.nan, duration), bound.least_us, frame["op"].to_numpy())
+        odd = slipped != 1
+        refused = ((above, "above-peak"), (impossible, "impossible-duration"), (other, "other-unit"), (odd, SLIPPED))
+        for rows, code in refused:
             reason[rows] = code
         known = np.flatnonzero((above | other) & ~np.isnan(share))
         detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
+        detail[odd] = [f"{time:.4g} µs" for time in duration[odd]]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
-    return Held(share, bound.peak, bound.least_us, reason, detail, units)
+    return Held(share, bound.peak, bound.least_us, reason, detail, slipped, units)
+
+
+def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> np.ndarray:
+    """Return how many times too long rows are that lie in a cluster of their own, a thousand times off the others.
+
+    Times are compared as what they are of the least time of their work and a launch; of two clusters that one is in
+    another unit which is less usual. Arrays of shape (n_rows,), NaN where a time is not known; 1 for all other rows.
+    """
+    found = np.ones(len(duration))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        usual = np.log(duration / (least_us + _LAUNCH_US) / _MIDDLE)
+    known = np.flatnonzero(np.isfinite(usual))
+    codes, names = pd.factorize(ops[known])
+    for code in range(len(names)):
+        rows = known[codes == code]
+        rows = rows[np.argsort(usual[rows], kind="stable")]
+        if len(rows) < 2 * _LEAST_ROWS:
+            continue
+        gaps = np.diff(usual[rows])
+        cut = int(np.argmax(gaps)) + 1
+        sides = rows[:cut], rows[cut:]
+        middles = [float(np.median(usual[side])) for side in sides]
+        factor = np.exp(middles[1] - middles[0])
+        if gaps[cut - 1] < np.log(_EMPTY) or not _APART[0] <= factor <= _APART[1] or min(map(len, sides)) < _LEAST_ROWS:
+            continue
+        long = abs(middles[1]) > abs(middles[0])
+        found[sides[1] if long else sides[0]] = factor if long else 1 / factor
+    return found
 
 
 def _other_units(

@@ -23,6 +23,7 @@ REASONS: Final = {
     "impossible-duration": "duration of over an hour or under 10 ns",
     "above-peak": "over 150 % of a peak of its device",
     "other-unit": "time in another unit than stated",
+    "other-unit-than-others": "time in another unit than the others of its operator",
     "impossible-spread": "spread is negative or infinite",
     # dimensions
     "missing-dimension": "dimension is missing",

@@ -10,6 +10,7 @@ code                   severity    meaning
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
 impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
+days-apart             error       all before it ended a day earlier: the files are not of one run
 overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
 orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
 before-first-step      info        it was running before the profiler's first step: warm-up
@@ -39,6 +40,8 @@ from .dispatches import Finding, Severity, counters_of
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
+DAY_NS = 86_400e9
+"""Time without any activity beyond which a trace is not of one run."""
 _OFTEN = 6
 """Values from which only two different ones among them are no accident."""
 
@@ -190,6 +193,15 @@ def _before_first_step(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
     return table["start_ns"].to_numpy() < steps["start_ns"].min()
 
 
+def days_apart(table: pd.DataFrame, steps: pd.DataFrame | None = None) -> BoolArray:
+    """Return which activities start more than a day after all before them have ended, shape (n_rows,)."""
+    starts, order = table["start_ns"].to_numpy(dtype=float), np.argsort(table["start_ns"].to_numpy(), kind="stable")
+    ends = np.maximum.accumulate((starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order])
+    found = np.zeros(len(table), dtype=bool)
+    found[order[1:]] = starts[order[1:]] - ends[:-1] > DAY_NS
+    return found
+
+
 def _coarse(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
     """Rows short against the step of their device's clock."""
     duration = table["duration_ns"].to_numpy()
@@ -209,6 +221,7 @@ def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
 
 CHECKS: tuple[Check, ...] = (
     *(Check(remark(code, text), "error", partial(_impossible, code=code)) for code, text in IMPOSSIBLE.items()),
+    Check(remark("days-apart", "activities a day after all others: the files are not of one run"), "error", days_apart),
     Check(
         remark("overlap", "activities that overlap on one queue: their times add up to more than the time"),
         "warning",

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.api.training import train
 from flopcast.errors import DataError, ParameterError
 from flopcast.hardware import find
 from flopcast.readers import Measurements, Options, read, read_rows
 from flopcast.remarks import Remark
 from flopcast.table.measurements import REFUSED
-from flopcast.table.physics import check_keep
+from flopcast.table.physics import SLIPPED, check_keep
 
 PEAK = find("MI300X").peaks["bf16_matrix"]
 LEAST_US = 2 * 8192.0**3 / (PEAK * 1e6)
@@ -93,7 +94,30 @@ def test_one_device_of_a_file_may_be_in_another_unit(tmp_path: Path) -> None:
     found = read([own])
     [note] = remarks(found, "other-unit")
     assert (note.values["device"], note.values["factor"], note.values["rows"]) == ("MI355X", 1e-3, 4)
-    assert len(found.frame) == 8
+    assert found.rejected_by_reason == {SLIPPED: 4}
+
+
+def test_rows_in_another_unit_among_others_are_named_and_kept_out(tmp_path: Path) -> None:
+    times = [LEAST_US * slower * (1e3 if row % 2 else 1) for row, slower in enumerate((1.2, 1.3, 2, 2.2, 3, 4, 8, 9))]
+    found = read([table(tmp_path, times)])
+    [note] = remarks(found, SLIPPED)
+    assert (note.values["file"], note.values["rows"]) == ("x.csv", 4)
+    assert sorted(found.rejected["source"]) == ["x.csv:3", "x.csv:5", "x.csv:7", "x.csv:9"]
+    assert len(read([table(tmp_path, times)], options=Options(keep=("impossible",))).frame) == 8
+
+
+@pytest.mark.parametrize("unit", ["ns", "ms"])
+def test_a_file_beside_others_is_in_the_unit_that_is_stated_for_it(tmp_path: Path, unit: str) -> None:
+    times = [LEAST_US * slower for slower in (1.2, 1.3, 2, 8)]
+    own, factor = table(tmp_path, times), {"ns": 1e3, "ms": 1e-3}[unit]
+    other = table(tmp_path, [time * factor * 1.1 for time in times], name="y.csv", device="MI355X")
+    assert set(read([own, other]).frame["device"]) == {"MI300X"}
+    with pytest.raises(DataError, match=r"MI355X.*y\.csv"):
+        train([own, other], target="MI355X")
+    found = read([own, other], units={"y.csv": unit})
+    assert found.frame.groupby("device").size().to_dict() == {"MI300X": 4, "MI355X": 4}
+    with pytest.raises(ParameterError, match=r"z\.csv"):
+        read([own, other], units={"z.csv": unit})
 
 
 def test_honest_files_are_in_their_unit(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.errors import DataError
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Finding, dispatch_table, empty_steps
 from flopcast.traces.quality import check, flags, share_of_time, words
+from flopcast.traces.summary import Annotated, with_possible_times
 
 NO_STEPS = empty_steps()
 
@@ -103,6 +105,17 @@ def test_errors_come_first() -> None:
     severities = [finding.severity for finding in check(rows, NO_STEPS)]
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert severities[0] == "error"
+
+
+def test_parts_that_lie_days_apart_are_not_of_one_run() -> None:
+    day = 86_400 * 10**9
+    whole = table([0, 100, day], [50, day - 200, 50])
+    assert "days-apart" not in codes(whole)
+    parts = table([0, 100, 2 * day, 2 * day + 100], [50, 50, 50, 50])
+    assert (found(parts, "days-apart").severity, found(parts, "days-apart").count) == ("error", 1)
+    trace = Annotated(parts.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), empty_steps(), (), ())
+    with pytest.raises(DataError, match=r"b\.csv:2"):
+        with_possible_times(trace, "run")
 
 
 def test_a_trace_without_time_has_no_shares() -> None:
