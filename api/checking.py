@@ -297,7 +297,7 @@ def _scored(
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
             "class": kinds.str.replace("  ", " "),
-            "within": answers["basis"].eq("model"),
+            "within": answers["basis"].isin(["model", "known group", "new group", "beyond"]),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",
         }

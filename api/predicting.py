@@ -80,7 +80,8 @@ class Prediction:
         One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
         unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``extrapolated`` and
         ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and the reason. ``basis``
-        says what answers: ``model``, ``rule`` or ``blend`` outside the trained range, or ``law`` (`predict`).
+        says what is known of the row, and so which intervals it has: ``known group``, ``new group``, outside the
+        trained range ``beyond`` (the model answers), ``blend`` or ``rule``, or ``law`` (`predict`).
     report : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
 
@@ -90,7 +91,7 @@ class Prediction:
     >>> small = {"m": (None, 64)}
     >>> run = fc.train(where=small, models=["OLS"], jobs=1)
     >>> found = fc.predict(run, fc.read(where=small))
-    >>> found.frame["basis"].isin(["model", "blend", "rule"]).all()
+    >>> found.frame["basis"].isin(["known group", "new group", "beyond", "blend", "rule"]).all()
     np.True_
     """
 

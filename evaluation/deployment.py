@@ -17,15 +17,15 @@ import pandas as pd
 from joblib import effective_n_jobs
 
 from ..arrays import FloatArray, IntArray
-from ..features.matrix import Dataset
+from ..features.matrix import Dataset, KnownGroups
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import Progress
+from .crossval import Progress, evaluate
 from .domain import TrainedRange, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
-from .interval_scale import Difficulty, held_out_limits, learn_difficulty
+from .interval_scale import Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
 from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
 
@@ -36,6 +36,8 @@ _CALIBRATED: Final = (0.15, 1.2e-4)
 """Seconds that intervals take to be calibrated without each fold, about: of every table, and a row more."""
 _SHUFFLED: Final = 9e-6
 """Seconds that the prediction of a shuffled row takes, about."""
+ENOUGH: Final = {"kfold": 200, "grouped": 10}
+"""Rows, or groups, of the first folds that a model was predicted in, on which its intervals are calibrated as well."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,15 @@ class Deployed:
         The candidate, the space it is fitted in, the scheme it was chosen under.
     estimator : scikit-learn regressor
         Fitted.
-    intervals : ConformalIntervals
-        Calibrated on the out-of-fold predictions of the scheme.
-    difficulty : Difficulty or None
-        How much wider intervals are where the model errs more; None where one radius is as good.
+    spreads : dict of str to Spread
+        By scheme the intervals calibrated on the model's out-of-fold predictions of that scheme.
+    groups : KnownGroups
+        By which the intervals of a new row are chosen.
     domain : TrainedRange
         Of the training matrix (see `trained_range`).
     coverage : dict
-        ``intervals`` of ``metrics.json``: for the winner of each scheme, how many rows 90 % intervals really covered,
-        and of which groups they covered least.
+        ``intervals`` of ``metrics.json``: by scheme, how many rows 90 % intervals really covered, and of which groups
+        they covered least.
     ranking : list of dict
         ``ranking`` of ``metrics.json``.
     fitted_baselines : dict
@@ -71,8 +73,8 @@ class Deployed:
     space: str
     scheme: str
     estimator: Any
-    intervals: ConformalIntervals
-    difficulty: Difficulty | None
+    spreads: dict[str, Spread]
+    groups: KnownGroups
     domain: TrainedRange
     coverage: dict[str, Any]
     ranking: list[dict[str, Any]]
@@ -82,12 +84,14 @@ class Deployed:
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
+        others = [spread for scheme, spread in self.spreads.items() if scheme != self.scheme]
         return {
             "selected": self.name,
             "space": self.space,
             "scheme": self.scheme,
-            "intervals": self.intervals.to_dict(),
-            "difficulty": self.difficulty and self.difficulty.to_dict(),
+            **self.spreads[self.scheme].to_dict(),
+            "other": others[0].to_dict() if others else None,
+            "groups": self.groups.to_dict(),
             "domain": self.domain.to_dict(),
             "baselines": self.fitted_baselines,
             "beyond": self.beyond and self.beyond.to_dict(),
@@ -109,9 +113,10 @@ def deploy(
 ) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
 
-    The competition's ``scheme`` decides which model, and on which out-of-fold predictions the intervals are calibrated;
-    ``seed`` is that of the ranking; ``jobs`` are the processes, on which the result does not depend; ``progress`` is
-    told what has been worked out, and how long the rest takes.
+    The competition's ``scheme`` decides which model. Its intervals are calibrated on its out-of-fold predictions of
+    each scheme; where it left one after too few folds (`ENOUGH`), it is fitted without each fold once more. ``seed`` is
+    that of the competition and of the ranking; ``jobs`` are the processes, on which the result does not depend;
+    ``progress`` is told what has been worked out, and how long the rest takes.
     """
     scheme = competition.scheme
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
@@ -119,7 +124,7 @@ def deploy(
     learnt = learn_difficulty(dataset.X, dataset.y, predicted, dataset.groups, scheme)
     scale = None if learnt is None else learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
-    judged, others = _judged(competition), _rankers(competition, best)
+    asked, others = _asked(competition, best), _rankers(competition, best)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
     shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
@@ -138,22 +143,27 @@ def deploy(
             for one in others
         ),
         *(
-            _Step(f"intervals ({name})", calibrated, partial(_held, scheme=name, **given))
-            for name, given in judged.items()
+            _Step(
+                f"intervals ({name})",
+                2 * calibrated + (0 if "predicted" in given else given["count"] * cost[best.name]),
+                partial(_calibrated, model=best, scheme=name, seed=seed, **given),
+            )
+            for name, given in asked.items()
         ),
     ]
     found = _worked_out(steps, dataset, jobs, progress)
     estimator, beyond, ranked_by_best, *rest = found
+    spreads = dict(zip(asked, rest[len(others) :], strict=True))
     return Deployed(
         name=best.name,
         space=best.space,
         scheme=scheme,
         estimator=estimator,
-        intervals=ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale),
-        difficulty=None if learnt is None else learnt.difficulty,
+        spreads={name: spread for name, (spread, _) in spreads.items()},
+        groups=KnownGroups.of(dataset),
         domain=trained_range(dataset.X),
         coverage={
-            **_coverage(dict(zip(judged, rest[len(others) :], strict=True)), scheme, beyond),
+            **_coverage({name: held for name, (_, held) in spreads.items()}, scheme, beyond),
             "difficulty": learnt and learnt.summary(),
         },
         ranking=[*ranking_by_rss(estimator, best), *ranked_by_best, *chain.from_iterable(rest[: len(others)])],
@@ -206,30 +216,52 @@ def _coverage(schemes: dict[str, dict[str, Any]], scheme: str, beyond: Beyond | 
     }
 
 
-def _judged(competition: Competition) -> dict[str, dict[str, Any]]:
-    """Return by scheme the name of its best model, its predictions and the folds, where a model ran."""
-    ran = {model.name for model in competition.models}
+def _asked(competition: Competition, best: Candidate) -> dict[str, dict[str, Any]]:
+    """Return by scheme the best model's predictions and the folds, or how many folds it is to be fitted without."""
     found: dict[str, dict[str, Any]] = {}
     for scheme, result in competition.evaluation.schemes.items():
-        if ran.isdisjoint(result.predictions):
-            continue  # the budget was spent before
-        name = competition.best_model(scheme).name
-        found[scheme] = {"name": name, "predicted": result.predictions[name].to_numpy(), "folds": result.folds}
+        predicted = np.full(len(result.folds), np.nan)
+        for each in (result.partial, result.predictions):
+            if best.name in each:
+                predicted = each[best.name].to_numpy()
+        seen = ~np.isnan(predicted)
+        units = seen.sum() if scheme == "kfold" else len(np.unique(competition.evaluation.groups[seen]))
+        count = len(np.unique(result.folds))
+        enough = seen.all() or units >= ENOUGH[scheme]
+        found[scheme] = {"count": count, **({"predicted": predicted, "folds": result.folds} if enough else {})}
     return found
 
 
-def _held(dataset: Dataset, name: str, predicted: FloatArray, folds: IntArray, scheme: str) -> dict[str, Any]:
-    """Return what the intervals of a model did, and the groups of which they held the fewest rows."""
-    y, groups = dataset.y, dataset.groups.astype(str)
+def _calibrated(
+    dataset: Dataset,
+    model: Candidate,
+    scheme: str,
+    seed: int,
+    count: int,
+    predicted: FloatArray | None = None,
+    folds: IntArray | None = None,
+) -> tuple[Spread, dict[str, Any]]:
+    """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows."""
+    if predicted is None or folds is None:
+        found = evaluate(
+            dataset, [model], schemes=(scheme,), folds=max(count, 2), seed=seed, tell_groups=("grouped",)
+        )[scheme]  # fmt: skip
+        predicted, folds = found.predictions[model.name].to_numpy(), found.folds
+    seen = ~np.isnan(predicted)
+    y, groups, X = dataset.y[seen], dataset.groups[seen].astype(str), dataset.X[seen].reset_index(drop=True)
+    predicted, folds = predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
-        lower, upper = held_out_limits(dataset.X, y, predicted, groups, folds, LEVEL, scheme)
+        learnt = learn_difficulty(X, y, predicted, groups, scheme)
+        lower, upper = held_out_limits(X, y, predicted, groups, folds, LEVEL, scheme)
+    difficulty, scale = (None, None) if learnt is None else (learnt.difficulty, learnt.scale)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
     named = [
         {"group": str(group), "rows": int(size), "coverage": float(mean)}
         for group, size, mean in worst.head(WORST).itertuples()
     ]
-    return {"model": name, **covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
+    held = {"model": model.name, **covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
+    return Spread(ConformalIntervals(scheme).fit(y, predicted, groups, scale=scale), difficulty), held
 
 
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:

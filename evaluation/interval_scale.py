@@ -90,6 +90,35 @@ class Difficulty:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Intervals that answer one question, new rows or new groups, with the difficulty that scales them.
+
+    Attributes
+    ----------
+    intervals : ConformalIntervals
+    difficulty : Difficulty or None
+        None where rows have one radius.
+    """
+
+    intervals: ConformalIntervals
+    difficulty: Difficulty | None
+
+    def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
+        """Return how many times as wide the interval of each row is, (n,), as `Difficulty.scale`."""
+        return np.ones(len(X)) if self.difficulty is None else self.difficulty.scale(X, predicted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return {"intervals": self.intervals.to_dict(), "difficulty": self.difficulty and self.difficulty.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
+        difficulty = Difficulty.from_dict(saved["difficulty"]) if saved.get("difficulty") else None
+        return cls(ConformalIntervals.from_dict(saved["intervals"]), difficulty)
+
+
+@dataclass(frozen=True)
 class Learnt:
     """A difficulty for new rows, and that of the rows it was learnt from by fits to other groups, (n,)."""
 

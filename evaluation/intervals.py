@@ -1,20 +1,20 @@
-"""Prediction intervals of relative error that hold for new rows or for new groups, whichever they are used for.
+"""Prediction intervals of relative error: the methods of all that states one, for new rows and for new groups.
 
-The score of a row is ``s = max(r / up, -r / down) / scale`` with ``r = log(y / f(x))`` from OUT-OF-FOLD predictions, so
-an interval is ``[f exp(-q down scale), f exp(q up scale)]``. ``q`` is a quantile of the scores of the calibration rows.
+The residual of a row is ``r = log(y / f(x))`` from OUT-OF-FOLD predictions, divided by the difficulty of the row where
+one is known (`interval_scale`); an interval is ``[f exp(-q down scale), f exp(q up scale)]``.
 
-Which quantile? Rows of one group share their error, so a new group is not one more draw from the pooled rows: the plain
-conformal quantile under-covers new groups, and weighting by group (hierarchical conformal prediction, Dunn, Wasserman &
-Ramdas 2023; Lee, Barber & Willett 2023), valid in the worst case of fully dependent rows, covers 95-96 % instead of
-90 % with 16 groups. Here each row's score is ranked among the scores of the OTHER groups (a leave-one-group-out
-probability integral transform, ``u``); the level used is the quantile of these ranks at which rows of left-out groups
-are covered as often as claimed, plus ``margin`` cluster-robust standard errors of that coverage. Where rows are
-independent this is the conformal quantile; where groups differ the interval widens by what that costs. A rank of at
-least 1 stands for a score beyond all of the others', as a multiple of their largest, so that few groups still give a
-finite interval. This is calibration by measurement, without the finite-sample guarantee of the hierarchical method:
-what it achieves on the data at hand is `covered` of `cross_bounds`.
+For new rows of known groups (scheme ``"kfold"``) q is the conformal quantile of ``max(r / up, -r / down)``, the score
+at rank ``ceil((n + 1) level)`` of n (Vovk, Gammerman & Shafer 2005). Where n is too small to have that rank, Student's
+t with n degrees of freedom goes on from the root mean square of the scores.
 
-With each row as its own group (scheme ``"kfold"``) the ranks are those of split conformal prediction.
+Rows of one group share their error, so a new group is not one more draw from the pooled rows. For new groups (scheme
+``"grouped"``) the residual of a row is the shift of its group plus its deviation within: the shifts of the G groups
+(their medians, shrunk by what the medians themselves scatter) are combined with the deviations of the rows of all
+groups (every group of the same weight). What few groups say of the spread of all is uncertain: shifts are stretched by
+the ratio of Student's t with G - 1 degrees of freedom to the normal, deviations by the t of the degrees of freedom that
+the variances of the groups have (Satterthwaite 1946). Up to `FEW` groups the shifts are those of the t distribution
+itself. This is theory with a normal core, not a finite-sample guarantee: what it achieves is measured where the truth
+is known (`benchmarks.calibration`) and on the data at hand (`covered` of `cross_bounds`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from ..arrays import FloatArray
 from ..errors import DataError
@@ -36,11 +37,9 @@ LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""
 
 MARGIN: Final = 0.5
-"""Standard errors added to the coverage aimed at.
-
-Over 480 simulated data sets of 16 groups (11 to 156 rows; group shifts of 0 to 4 within-group standard deviations) 90 %
-intervals covered 88-92 % on average in each setting, and 87-95 % in 87 of 100 data sets (without: 86-90 %, 83 of 100).
-"""
+"""Standard errors added to the coverage aimed at outside the trained range."""
+FEW: Final = 16
+"""Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
 
 SIDE_QUANTILE: Final = 0.9
 """Quantile of the errors of either sign that sets how much wider one side of the interval is than the other."""
@@ -75,8 +74,6 @@ class ConformalIntervals:
     scheme : {"kfold", "grouped"}
         What the intervals must cover: new rows of known groups, or rows of new groups. Calibrate with the out-of-fold
         predictions of the same scheme.
-    margin : float
-        Standard errors of the leave-one-group-out coverage added to the level aimed at.
 
     Attributes
     ----------
@@ -88,11 +85,10 @@ class ConformalIntervals:
         Number of rows and of groups calibrated on.
     """
 
-    def __init__(self, scheme: str, *, margin: float = MARGIN) -> None:
+    def __init__(self, scheme: str) -> None:
         if scheme not in SCHEMES:
             raise ValueError(f"parameter scheme of ConformalIntervals must be one of {SCHEMES}, got {scheme!r}")
         self.scheme = scheme
-        self.margin = margin
 
     def fit(
         self, observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike, *, scale: ArrayLike | None = None
@@ -110,12 +106,15 @@ class ConformalIntervals:
         residuals = log_ratio(observed, predicted) / _positive(scale)
         code = np.unique(np.asarray(groups), return_inverse=True)[1]
         self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
-        units = code if self.scheme == "grouped" else np.arange(len(residuals))
-        if (count := int(units.max(initial=-1)) + 1) < 2:
-            what = "groups" if self.scheme == "grouped" else "rows"
+        what, count = ("groups", self.groups_) if self.scheme == "grouped" else ("rows", self.rows_)
+        if count < 2:
             raise DataError(f"intervals need at least 2 {what} to be calibrated on, there are {count}: measure more")
-        self.up_, self.down_ = _sides(residuals)
-        self.radii_ = _radii(np.maximum(residuals / self.up_, -residuals / self.down_) + 0.0, units, self.margin)
+        few = what == "groups" and count <= FEW  # which way they err is chance
+        self.up_, self.down_ = (1.0, 1.0) if few else _sides(residuals)
+        even = np.where(residuals > 0, residuals / self.up_, residuals / self.down_) + 0.0
+        self.radii_ = (
+            _group_radii(even, code) if what == "groups" else conformal_quantile(np.sort(np.abs(even)), LEVELS)
+        )
         return self
 
     def radius(self, level: float) -> float:
@@ -137,7 +136,7 @@ class ConformalIntervals:
         """Return intervals for rows outside the trained range, calibrated on ranges that were left out.
 
         Of the half-width of a row (log scale) ``share`` is theirs and ``1 - share`` is this one's: their radius is the
-        one at which so many of these rows lie inside as each level says, plus ``margin`` cluster-robust standard
+        one at which so many of these rows lie inside as each level says, plus `MARGIN` cluster-robust standard
         errors. Rows with a share of 0 have no say. ``wider`` is to their radius what ``scale`` is to this one's. All
         arrays have the shape (n,).
         """
@@ -146,7 +145,7 @@ class ConformalIntervals:
         residuals, near = log_ratio(observed, predicted)[rows], ((1 - out) * _positive(scale))[rows]
         out = (out * _positive(wider))[rows]
         units = np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
-        found = ConformalIntervals(self.scheme, margin=self.margin)
+        found = ConformalIntervals(self.scheme)
         found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
         found.up_ = found.down_ = 1.0  # which way a range left out errs says nothing of the next one
         radii = np.empty(len(LEVELS))
@@ -156,7 +155,7 @@ class ConformalIntervals:
             ordered = np.sort(np.where(np.isnan(needed), np.inf, needed))
             limit = _order_statistic(ordered, [level])
             error = float(_clustered_errors(needed, limit, units)[0]) if found.groups_ > 1 else 0.0
-            radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + self.margin * error)
+            radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + MARGIN * error)
         found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
         return found
 
@@ -208,7 +207,6 @@ class ConformalIntervals:
         """Return the calibration as JSON holds it; an unbounded radius is None."""
         return {
             "scheme": self.scheme,
-            "margin": self.margin,
             "up": self.up_,
             "down": self.down_,
             "rows": self.rows_,
@@ -219,7 +217,7 @@ class ConformalIntervals:
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the intervals that ``to_dict`` described."""
-        intervals = cls(state["scheme"], margin=state["margin"])
+        intervals = cls(state["scheme"])
         intervals.up_, intervals.down_ = float(state["up"]), float(state["down"])
         intervals.rows_, intervals.groups_ = int(state["rows"]), int(state["groups"])
         intervals.radii_ = np.array([np.inf if radius is None else radius for radius in state["radii"]], dtype=float)
@@ -316,57 +314,85 @@ def _sides(residuals: FloatArray) -> tuple[float, float]:
     return up, 1 / up
 
 
-def _radii(scores: FloatArray, units: NDArray[np.intp], margin: float) -> FloatArray:
-    """Quantile of the scores that covers rows of a left-out unit (group, or row) as often as each level says."""
-    n = len(scores)
-    ranks = _ranks_among_others(scores, units)
-    ordered_ranks, ordered_scores = np.sort(ranks), np.sort(scores)
-    finite = ordered_scores[np.isfinite(ordered_scores)]
-    largest = finite[-1] if len(finite) else np.inf
-    limits = _order_statistic(ordered_ranks, LEVELS)
-    errors = _clustered_errors(ranks, limits, units)
-    rank = _order_statistic(ordered_ranks, LEVELS * (1 + 1 / n) + margin * errors)
-    radii = ordered_scores[np.minimum((np.minimum(rank, 1.0) * n + 1e-9).astype(np.intp), n - 1)]
-    beyond = rank >= 1
-    radii[beyond] = rank[beyond] * largest
-    return np.maximum.accumulate(radii)
+def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
+    """Return the score that a new one stays within with probability ``level``, from sorted scores >= 0.
+
+    Too few scores for a level are as many draws from a normal distribution around zero: Student's t, and no less than
+    the largest of them.
+
+    Examples
+    --------
+    >>> conformal_quantile(np.arange(1.0, 21.0), [0.5, 0.9]).tolist()
+    [11.0, 19.0]
+    """
+    n, wanted = len(ordered), np.asarray(level, dtype=np.float64)
+    rank = np.ceil((n + 1) * wanted - 1e-9).astype(np.intp)
+    beyond = np.sqrt(np.mean(ordered**2)) * stats.t.ppf((1 + wanted) / 2, n) * np.sqrt(1 + 1 / n)
+    return np.where(rank <= n, ordered[np.clip(rank, 1, n) - 1], np.maximum(ordered[-1], beyond))
+
+
+_PLACES: Final = np.linspace(-3, 3, 61)
+_SHARES: Final = stats.norm.cdf(_PLACES)  # probabilities at which a distribution is represented, dense in its tails
+_MASSES: Final = stats.norm.pdf(_PLACES) / stats.norm.pdf(_PLACES).sum()
+_STRETCHED: Final = np.array(
+    [0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995]
+)  # levels between which radii are interpolated
+_MOST_SHIFTS: Final = 120
+_SCATTER_OF_MEDIAN: Final = np.pi / 2  # variance of the median of n normal deviates, over that of their mean
+
+
+def _group_radii(residuals: FloatArray, code: NDArray[np.intp]) -> FloatArray:
+    """Return the radius at each level for rows of a new group, from residuals (n,) and the groups' numbers (n,)."""
+    size = np.bincount(code)
+    finite = np.isfinite(residuals)
+    missed = float(np.mean(np.bincount(code, ~finite) / size))  # rows without a usable prediction: misses at any radius
+    r, code = residuals[finite], np.unique(code[finite], return_inverse=True)[1]
+    if not len(r):
+        return np.full(len(LEVELS), np.inf)
+    size = np.bincount(code)
+    count, start = len(size), np.cumsum(size) - size
+    ordered = r[np.lexsort((r, code))]
+    middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
+    within = (r - middle[code]) * np.sqrt(size / np.maximum(size - 1, 0.5))[code]
+    told = size > 1 if (size > 1).any() else size > 0  # a single row says nothing of deviations
+    spread = np.bincount(code, np.minimum(np.abs(within), np.quantile(np.abs(within), 0.99)) ** 2) / size
+    variance = float(spread[told].mean())
+    total = float(np.mean(middle**2))
+    between = max(total - float(np.mean(_SCATTER_OF_MEDIAN * np.where(told, spread, variance) / size)), 0.0)
+    rows = told[code]
+    order = np.argsort(within[rows], kind="stable")
+    reached = np.cumsum((1 / size[code[rows]])[order])
+    deviations = within[rows][order][np.minimum(np.searchsorted(reached / reached[-1], _SHARES), len(order) - 1)]
+    scatter = float(spread[told].var(ddof=1)) / told.sum() if told.sum() > 1 else 0.0
+    freedom = max(2 * variance**2 / scatter, 1.0) if scatter > 0 else np.inf
+    if count <= FEW:
+        shifts, masses = np.sqrt(between) * stats.t.ppf(_SHARES, max(count - 1, 1)), _MASSES
+    else:
+        shifts = middle * np.sqrt(between / total) if total > 0 else np.zeros(count)
+        if count > _MOST_SHIFTS:
+            shifts = np.quantile(shifts, (np.arange(_MOST_SHIFTS) + 0.5) / _MOST_SHIFTS)
+        masses = np.full(len(shifts), 1 / len(shifts))
+    weights = np.tile(np.outer(masses, _MASSES).ravel(), 2) / 2
+    levels = LEVELS / (1 - missed) if missed < 1 else np.full(len(LEVELS), 2.0)
+    found = []
+    for level in _STRETCHED:
+        normal = stats.norm.ppf((1 + level) / 2)
+        stretch = 1.0 if count <= FEW else stats.t.ppf((1 + level) / 2, count - 1) / normal
+        inner = deviations * (stats.t.ppf((1 + level) / 2, freedom) / normal if np.isfinite(freedom) else 1.0)
+        reach = np.abs(np.stack([stretch * shifts[:, None] + inner, inner - stretch * shifts[:, None]])).ravel()
+        order = np.argsort(reach, kind="stable")
+        place = np.searchsorted(np.cumsum(weights[order]), np.minimum(levels, 1) - 1e-9)
+        found.append(reach[order][np.minimum(place, len(reach) - 1)])
+    radii = np.array(
+        [np.interp(level, _STRETCHED, column) for level, column in zip(LEVELS, np.transpose(found), strict=True)]
+    )
+    return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 
 
 def _order_statistic(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     """Smallest value with at least a share ``level`` of the sample at or below it (the largest if there is none)."""
     place = np.ceil(np.asarray(level) * len(ordered) - 1e-9)
     return ordered[np.clip(place, 1, len(ordered)).astype(np.intp) - 1]
-
-
-def _ranks_among_others(scores: FloatArray, units: NDArray[np.intp]) -> FloatArray:
-    """Share of the other units' scores below each score; beyond all of them, its multiple (>= 1) of their largest."""
-    sizes = np.bincount(units)
-    below = np.searchsorted(np.sort(scores), scores, side="left") - _ranks_within(scores, units, sizes)
-    ranks = below / (len(scores) - sizes[units])
-    largest = _largest_of_others(scores, units, len(sizes))[units]
-    beyond = scores > largest
-    with np.errstate(divide="ignore"):
-        ranks[beyond] = scores[beyond] / largest[beyond]
-    return ranks
-
-
-def _ranks_within(scores: FloatArray, units: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the number of scores of the same unit that are smaller."""
-    order = np.lexsort((scores, units))
-    ordered, start = scores[order], np.repeat(np.cumsum(sizes) - sizes, sizes)
-    new = np.r_[True, (ordered[1:] != ordered[:-1]) | (units[order][1:] != units[order][:-1])]
-    first = np.maximum.accumulate(np.where(new, np.arange(len(scores)), 0))
-    within = np.empty(len(scores), dtype=np.intp)
-    within[order] = first - start
-    return within
-
-
-def _largest_of_others(scores: FloatArray, units: NDArray[np.intp], count: int) -> FloatArray:
-    """Return for each unit the largest finite score of all the others (0 where they have none)."""
-    largest = np.zeros(count)
-    np.maximum.at(largest, units, np.where(np.isfinite(scores), scores, 0.0))
-    second, first = np.sort(largest)[-2:]
-    return np.where(np.arange(count) == np.argmax(largest), second, first)
 
 
 def _clustered_errors(values: FloatArray, limits: FloatArray, units: NDArray[np.intp]) -> FloatArray:

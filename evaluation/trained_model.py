@@ -12,7 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from .. import sealing
-from ..errors import ArtifactError, DataError, NotPublishedError
+from ..errors import ArtifactError, DataError, NotPublishedError, counted
+from ..features.matrix import KnownGroups
 from ..features.recipe import FeatureRecipe
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import where_published
@@ -24,7 +25,7 @@ from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, f
 from ..table.problems import HOST
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator
-from .interval_scale import Difficulty
+from .interval_scale import Spread
 from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
@@ -100,16 +101,21 @@ class TrainedModel:
         The estimator, and the manifest.
     recipe : FeatureRecipe
         How rows become features; holds the specifications of the devices.
-    domain, intervals : TrainedRange, ConformalIntervals
+    domain : TrainedRange
         Of the training rows.
+    spreads : dict of str to Spread
+        By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
+        that learnt one of them alone it serves all rows.
+    scheme : str
+        Of the saved model.
     baselines : dict
         ``constant ratio`` and ``affine``, fitted to the training rows.
     beyond : Beyond or None
         How the model goes on outside the trained range; None in runs that did not learn it.
     law : FallbackLaw or None
         What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
-    difficulty : Difficulty or None
-        How much wider the intervals of some rows are; None where they have one radius.
+    groups : KnownGroups or None
+        The groups that were trained; None in runs that did not keep them.
     correction : Correction or None
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     """
@@ -117,12 +123,18 @@ class TrainedModel:
     saved: artifact.Artifact
     recipe: FeatureRecipe
     domain: TrainedRange
-    intervals: ConformalIntervals
+    spreads: Mapping[str, Spread]
+    scheme: str
     baselines: Mapping[str, Any]
     beyond: Beyond | None = None
     law: FallbackLaw | None = None
-    difficulty: Difficulty | None = None
+    groups: KnownGroups | None = None
     correction: Correction | None = None
+
+    @property
+    def intervals(self) -> ConformalIntervals:
+        """The intervals of its own scheme."""
+        return self.spreads[self.scheme].intervals
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -152,25 +164,28 @@ class TrainedModel:
         """
         manifest = saved.manifest
         try:
+            own = Spread.from_dict(manifest)
+            other = Spread.from_dict(manifest["other"]) if manifest.get("other") else None
             model = cls(
                 saved,
                 FeatureRecipe.from_dict(manifest["recipe"]),
                 TrainedRange.from_dict(manifest["domain"]),
-                ConformalIntervals.from_dict(manifest["intervals"]),
+                {spread.intervals.scheme: spread for spread in (other, own) if spread},
+                own.intervals.scheme,
                 {
                     "constant ratio": {"ratio": float(manifest["baselines"]["constant ratio"]["ratio"])},
                     "affine": {key: float(manifest["baselines"]["affine"][key]) for key in ("intercept", "ratio")},
                 },
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
-                Difficulty.from_dict(manifest["difficulty"]) if manifest.get("difficulty") else None,
+                KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
-        difficult = () if model.difficulty is None else model.difficulty.names
+        difficult = [name for one in model.spreads.values() if one.difficulty for name in one.difficulty.names]
         wider = () if model.beyond is None else model.beyond.wider
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
@@ -236,17 +251,20 @@ class TrainedModel:
         """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated`` and the baselines, and reasons.
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
-        where there is a host, its measurements. ``basis`` says what answers: the ``model``, the ``rule`` that goes on
-        far outside the trained range, or a ``blend`` of both (see `extrapolation`). The reasons say how a row is unlike
-        training. Where a row's features cannot be computed, or what it computes was never trained, there is no
-        prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own wide interval.
+        where there is a host, its measurements. ``basis`` says what is known of the row and so which intervals it has:
+        ``known group``, ``new group``, or outside the trained range ``beyond``, where the model alone answers, a
+        ``blend`` with the rule that goes on, or the ``rule`` alone (see `extrapolation`); of runs that did not keep
+        their groups ``model`` stands for the first three. The reasons say how a row is unlike training. Where a row's
+        features cannot be computed, or what it computes was never trained, there is no prediction, and they say why;
+        with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
         rows = rows.assign(**{name: told_apart(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
         known, reference = np.flatnonzero(able), self._reference(rows, work)
-        answers, outside = self._known(X[able], reference[able], unlike.where(able), level)
+        trained = np.zeros(len(known), dtype=bool) if self.groups is None else self.groups.holds(rows[able])
+        answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level)
         reasons.extend(outside, known)
         frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
         frame = frame.assign(basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True))
@@ -264,12 +282,14 @@ class TrainedModel:
         return self._features(rows, work_of(rows))[0]
 
     def _known(
-        self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, level: float
+        self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, trained: np.ndarray, level: float
     ) -> tuple[pd.DataFrame, Reasons]:
-        """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
+        """Return the predictions of rows with features, with limits and basis, and how each is unlike training.
+
+        ``trained`` (n,) says which rows are of trained groups.
+        """
         check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
-        scale = None if self.difficulty is None else self.difficulty.scale(X, predicted)
         reasons = Reasons(len(X))
         reasons.add(
             np.flatnonzero(~(predicted > 0)),
@@ -277,20 +297,43 @@ class TrainedModel:
         )
         for found in (unlike, check.reasons):
             reasons.extend(found, np.arange(len(X)))
+        alone, share, wide, times, widen = predicted, *np.zeros((2, len(X))), *np.ones((2, len(X)))
         if self.beyond is None:
-            share = np.zeros(len(X))
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
-            lower, upper = self.intervals.bounds(predicted, level, scale=scale, widen=widen)
         else:
             share = self.beyond.share(check.common)
             predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
             wide = self.beyond.share(np.where(new, np.maximum(check.distance, 1.0), check.distance))
-            far, times = self.beyond.intervals, by_operator(X, self.beyond.wider)
-            lower, upper = self.intervals.bounds(predicted, level, scale=scale, outside=far, share=wide, wider=times)
-        basis = np.select([share <= 0, share < 1], ["model", "blend"], "rule")
+            times = by_operator(X, self.beyond.wider)
+        lower, upper = np.full((2, len(X)), np.nan)
+        for known in np.unique(trained).tolist():
+            rows, spread = trained == known, self._spread(known)
+            if spread is None:
+                reasons.add(np.flatnonzero(rows), self._no_interval)
+                continue
+            lower[rows], upper[rows] = spread.intervals.bounds(
+                predicted[rows], level, scale=spread.scale(X[rows], alone[rows]), widen=widen[rows],
+                outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
+            )  # fmt: skip
+        inside = np.where(trained, "known group", "new group")
+        inside = np.where(new | check.extrapolated, "beyond", inside) if self.groups else np.full(len(X), "model")
+        basis = np.select([share <= 0, share < 1], [inside, "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
         return answers if self.correction is None else self.correction.applied(answers, level), reasons
+
+    def _spread(self, known: bool) -> Spread | None:
+        """Return the intervals of rows of known groups, or of new ones; None where nothing is known of these."""
+        if self.groups is None:
+            return self.spreads[self.scheme]
+        return self.spreads.get("kfold", self.spreads[self.scheme]) if known else self.spreads.get("grouped")
+
+    @property
+    def _no_interval(self) -> Remark:
+        """Why rows of new groups have no interval."""
+        count = len(self.groups.names) if self.groups else 0
+        text = f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new groups differ"
+        return remark("new-group-without-interval", text, groups=count)
 
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, Reasons, Reasons]:
         """Return the features, in which ways each row is unlike every training row, and why it has no features."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from ..arrays import BoolArray
 from ..errors import DataError, few
 from ..hardware import GPU
 from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
@@ -56,6 +57,8 @@ class Dataset:
         How X was made, for new rows.
     report : dict
         Counts and remarks for the user, fit for JSON.
+    group_by : tuple of str or None
+        Columns that make a group; none of them: the column ``group`` itself; None: those of each operator.
     """
 
     X: pd.DataFrame
@@ -70,6 +73,7 @@ class Dataset:
     metric: str
     recipe: FeatureRecipe
     report: dict[str, Any] = field(default_factory=dict)
+    group_by: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -143,6 +147,7 @@ def build_dataset(
         metric=metric,
         recipe=recipe,
         report=report,
+        group_by=_group_by(group, own),
     )
 
 
@@ -162,11 +167,12 @@ def _one_device(
     rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, report: dict[str, Any]
 ) -> Dataset:
     work, target, metric = work_of(rows), recipe.target, recipe.metric
+    own = has_groups(rows)
     laws, notes = own_laws(metric, work, target, rows)
     return Dataset(
         X=recipe.transform(rows),
         y=positive(rows, metric),
-        groups=groups_of(rows, group),
+        groups=groups_of(rows, group, own),
         rows=_described(rows, work, target),
         laws=laws,
         reference=_size(metric, work, target, rows),
@@ -176,6 +182,7 @@ def _one_device(
         metric=metric,
         recipe=recipe,
         report={**report, "laws": notes, "features": _features(recipe)},
+        group_by=_group_by(group, own),
     )
 
 
@@ -219,6 +226,51 @@ def _unpaired(
         recipe=recipe,
     )
     return dataset, int((~known).sum())
+
+
+def _group_by(group: Sequence[str] | None, own: bool) -> tuple[str, ...] | None:
+    return tuple(group) if group is not None else () if own else None
+
+
+@dataclass(frozen=True)
+class KnownGroups:
+    """The groups that were trained, by which new rows are told to be of one of them or not.
+
+    Attributes
+    ----------
+    by : tuple of str or None
+        As `Dataset.group_by`.
+    names : frozenset of str
+    """
+
+    by: tuple[str, ...] | None
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """Return the groups of a data set."""
+        return cls(dataset.group_by, frozenset(dataset.groups.astype(str)))
+
+    def holds(self, rows: pd.DataFrame) -> BoolArray:
+        """Return whether each row, of operators that are known, is of a trained group; False where it states none."""
+        needed = ["group"] if self.by == () else list(self.by or ())
+        there = np.full(len(rows), all(name in rows for name in needed))
+        if there.any() and needed:
+            there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
+        if there.any():
+            group = None if self.by is None or self.by == () else self.by
+            there[there] = np.isin(groups_of(rows[there], group, self.by == ()).astype(str), list(self.names))
+        return there
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names)}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError or TypeError where it is damaged."""
+        by = saved["by"]
+        return cls(None if by is None else tuple(map(str, by)), frozenset(map(str, saved["names"])))
 
 
 def has_groups(rows: pd.DataFrame) -> bool:

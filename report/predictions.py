@@ -82,6 +82,8 @@ class Identity:
 
 
 BASES = {
+    "known group": "of trained groups: intervals as learnt from new rows of known groups",
+    "new group": "of new groups: intervals as learnt from groups left out",
     "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
     "rule": "of them far outside the trained range: a simple rule",
     "law": "of them never trained: the law at trained rates, a rough figure",
@@ -279,6 +281,9 @@ _KINDS: Final = {
 }
 _BASES: Final = {
     "model": "the model",
+    "known group": "the model, of a group that was trained",
+    "new group": "the model, of a group that was not trained",
+    "beyond": "the model, outside the range of its operator",
     "blend": "a blend of model and simple rule",
     "rule": "a simple rule",
     "": "nothing",
@@ -370,7 +375,7 @@ def sentence(found: Explained) -> str:
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
     told = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
     told += f"answered by {_BASES[str(answer['basis'])]}"
-    if answer["basis"] not in ("model", "") or abs(found.alone / answer["predicted"] - 1) > 1e-9:
+    if answer["basis"] in ("blend", "rule") or abs(found.alone / answer["predicted"] - 1) > 1e-9:
         told += f" (the model alone says {figure(found.alone)} {unit})"
     if known(answer.get("host")):
         told += f". The host took {figure(answer['host'])} {unit}"

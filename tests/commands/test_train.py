@@ -159,8 +159,9 @@ def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: jo
     assert np.abs(predicted / truth - 1).max() < 0.3
     check = run.model.domain.check(X)
     assert check.extrapolated.all()
-    lower, upper = run.model.intervals.bounds(predicted, 0.9, widen=check.widening)
-    near_lower, near_upper = run.model.intervals.bounds(predicted, 0.9)
+    intervals = run.model.spreads["grouped"].intervals
+    lower, upper = intervals.bounds(predicted, 0.9, widen=check.widening)
+    near_lower, near_upper = intervals.bounds(predicted, 0.9)
     assert ((upper - lower) > 1.2 * (near_upper - near_lower)).all()
 
 
