@@ -134,7 +134,7 @@ def _written(value: Any) -> str:
 def metrics_of(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
     """Return what ``metrics.json`` holds."""
     report = dataset.report
-    notes = [str(note) for note in (*measured.notes, *competition.notes)]
+    notes = [str(note) for note in (*measured.notes, *report.get("remarks", ()), *competition.notes)]
     return {
         "schema": SCHEMA,
         "data": {

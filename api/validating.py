@@ -144,4 +144,14 @@ def validate(
     reasons = {f"no {metric}": "without_metric", f"{metric} is not positive": "metric_not_positive"}
     lost = {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
     rejected = measured.rejected_by_reason | lost
-    return Validation(dataset, classes, margin, folds, replicates, seed, rejected, measured.notes, measured.rejected_at)
+    return Validation(
+        dataset,
+        classes,
+        margin,
+        folds,
+        replicates,
+        seed,
+        rejected,
+        (*measured.notes, *dataset.report["remarks"]),
+        measured.rejected_at,
+    )

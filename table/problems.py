@@ -19,6 +19,7 @@ from ..hardware import EVERY
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
+from ..remarks import remark
 from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
 
 
@@ -250,6 +251,9 @@ def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame
     return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
 
 
+SAME_WORK = 0.1
+"""Share by which FLOPs or bytes of two epochs may differ for these to be one problem."""
+_WORK_OF_EPOCHS = (f"{COUNTER}epoch.gflops", f"{COUNTER}epoch.mbytes")
 _WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layout", "op", "scale_block", "variant")
 """Identity columns that hold words; the others hold numbers."""
 
@@ -321,7 +325,8 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
 
     Of several kernels that solve one problem on a device the fastest by the metric counts (see `one_per_problem`); the
     host's value goes along as ``host_<metric>``. Raises DataError where a device has no rows, or no problem was
-    measured on both.
+    measured on both. Epochs whose work differs by more than `SAME_WORK` are no pair: the report's ``remarks`` count
+    them; an error where all are so.
     """
     if host == target:
         raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")
@@ -333,6 +338,18 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
     matched = ~np.isnan(partner)
     if not matched.any():
         raise DataError(_no_pairs(host_rows, target_rows, host, target))
+    places = np.flatnonzero(matched)
+    off = _work_ratio(target_rows.iloc[places], host_rows.iloc[partner[places].astype(int)])
+    unlike = places[np.abs(np.log(off)) > np.log1p(SAME_WORK)]
+    remarks = []
+    if len(unlike):
+        ratios = off[np.isin(places, unlike)]
+        told = f"{len(unlike)} of {len(places)} pairs of epochs do other work on {target} than on {host}"
+        far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
+        if len(unlike) == len(places):
+            raise DataError(f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX")
+        remarks = [remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=len(unlike), of=len(places))]
+        matched[unlike] = False
     paired = target_rows[matched].reset_index(drop=True)
     mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
     target_only = target_rows[~matched].reset_index(drop=True)
@@ -343,9 +360,27 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         "pairs": len(paired),
         "host_only": len(host_only),
         "target_only": len(target_only),
+        "remarks": remarks,
         **{name: host_counts[name] + target_counts[name] for name in host_counts},
     }
     return Pairs(beside(paired, mates, metric), target_only, host_only, report)
+
+
+def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
+    """Return by how much the work of epochs differs from that of their mates: of FLOPs and bytes what differs more.
+
+    Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and where it is not
+    known.
+    """
+    found = np.ones(len(rows))
+    for name in _WORK_OF_EPOCHS:
+        if name in rows and name in mates:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = as_numbers(rows, name) / as_numbers(mates, name)
+            known = np.isfinite(ratio) & (ratio > 0) & rows["op"].eq("epoch").to_numpy()
+            ratio = np.where(known, ratio, 1.0)
+            found = np.where(np.abs(np.log(ratio)) > np.abs(np.log(found)), ratio, found)
+    return found
 
 
 def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, target: str) -> str:
