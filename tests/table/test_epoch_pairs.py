@@ -14,7 +14,7 @@ from flopcast.table.problems import pair
 def epochs(device: str, gflops: list[float]) -> pd.DataFrame:
     """Return epochs of a run, cut by a number of kernels, that do so much work."""
     frame = pd.DataFrame({"variant": "kernels:25", "index": np.arange(len(gflops), dtype=float)})
-    frame["duration_us"] = 100 + np.array(gflops)
+    frame["duration_us"] = 100 + np.nan_to_num(gflops)
     return frame.assign(op="epoch", device=device, **{"counter.epoch.gflops": gflops})
 
 
