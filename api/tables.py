@@ -133,7 +133,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(items(data), where, unit, default, each=each, keep=keep, jobs=jobs)
+    found = load_measurements(data, where, unit, default, each=each, keep=keep, jobs=jobs)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -264,8 +264,8 @@ def load_measurements(
     DataError
         If a file cannot be read, or no row is left.
     """
-    given = items(data) or [*default_paths()]
     conditions(where)  # refused before anything is read
+    given = items(data) or [*default_paths()]
     if len(given) == 1 and isinstance(given[0], readers.Measurements):
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]

@@ -24,7 +24,7 @@ from .model_config import formats_of, from_config
 
 _HARMLESS: Final = re.compile(
     r"(instruct|chat|base|it|hf|kv|thinking|preview|pt|sft|dpo|dynamic|static|per|pertensor|tensor|channel|block|ptpc"
-    r"|quantized|quark|autofp8|w\d+a\d+\w*|(mx|nv)?(fp8|fp4)\w*|bf16|fp16|int[48]\w*|awq|gptq|gguf|bnb|[48]bit"
+    r"|quantized|quark|autofp8|w\d+a\d\w*|(mx|nv)?(fp8|fp4)\w*|bf16|fp16|int[48]\w*|awq|gptq|gguf|bnb|[48]bit"
     r"|mlperf|v?\d+k?)"
 )
 """Words of a name that do not change the shape of a model."""

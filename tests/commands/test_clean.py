@@ -169,9 +169,8 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
 
 
 def test_epochs_of_two_gpus_pair_by_name_and_number_whatever_each_launched(tmp_path: Path) -> None:
-    times = np.repeat(np.arange(10.0, 16.0), 10).tolist()
-    trace(tmp_path / "a.json", times, steps=6)
-    trace(tmp_path / "b.json", [time / 2 for time in times], steps=5, name="other")  # 12 kernels each
+    trace(tmp_path / "a.json", np.repeat(np.arange(10.0, 16.0), 20).tolist(), steps=6)
+    trace(tmp_path / "b.json", np.repeat(np.arange(5.0, 8.0, 0.6), 21).tolist(), steps=5, name="other")
     frames = []
     for name, device in (("a", "MI300X"), ("b", "MI355X")):
         options = ["--steps", "all", "--epochs", "step", "--default", "name=training", "-o", tmp_path / f"{name}.csv"]
@@ -183,7 +182,7 @@ def test_epochs_of_two_gpus_pair_by_name_and_number_whatever_each_launched(tmp_p
     }
     pairs = pair(fc.read(pd.concat(frames)).frame, "MI300X", "MI355X")
     assert pairs.paired["index"].tolist() == [0, 1, 2, 3, 4]
-    assert pairs.paired["host_counter.epoch.kernels"].tolist() == [10] * 5
+    assert pairs.paired["host_counter.epoch.kernels"].tolist() == [20] * 5
     assert pairs.report["merged_repeats"] == 0
 
 

@@ -50,7 +50,7 @@ def test_limits_of_ones_own_are_taken(made_up: Path) -> None:
     ],
 )
 def test_what_the_user_got_wrong_is_one_line(made_up: Path, options: list[str], said: str) -> None:
-    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--max-passes", "0", *options)
+    result = run(made_up, "--host", "MI300X", "--target", "MI355X", *options)
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
