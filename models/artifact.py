@@ -43,7 +43,7 @@ MODEL = "model"
 """Name of the model's folder in a run folder."""
 MANIFEST = "manifest.json"
 ESTIMATOR = "estimator.zip"
-_WRITTEN_HERE = ("schema", "versions", "probes")
+_WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
 _MOST_TEXT = 2**26  # bytes of a manifest
 
 
@@ -110,6 +110,7 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
         "schema": SCHEMA,
         **manifest,
         "versions": versions(),
+        "estimator": {"unpacked_bytes": persistence.unpacked_bytes(data)},
         "probes": {
             "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
             "predictions": np.asarray(_predict(estimator, rows), dtype=float),
@@ -132,7 +133,7 @@ def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
     ArtifactError
         As :func:`load`.
     """
-    kept = {key: value for key, value in manifest.items() if key not in ("estimator", "sha256")}  # of schema 2
+    kept = {key: value for key, value in manifest.items() if key != "sha256"}  # of schema 2
     (folder / MANIFEST).write_text(json_text.dumps({**kept, "schema": SCHEMA}), encoding="utf-8")
     load(folder)
 
@@ -151,7 +152,8 @@ def load(folder: Path) -> Artifact:
     data = plain_content(path, persistence.MOST_BYTES, "train again")
     if manifest["schema"] == 2 and hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
         raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
-    artifact = Artifact(persistence.from_bytes(data, str(path)), manifest)
+    most = manifest["estimator"].get("unpacked_bytes", persistence.MOST_BYTES)
+    artifact = Artifact(persistence.from_bytes(data, str(path), most), manifest)
     _check_probes(artifact, folder)
     return artifact
 
@@ -252,6 +254,9 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
         width = len(names)
         if not all(isinstance(name, str) for name in names) or not isinstance(manifest["versions"], dict):
             yield "its features have no names, or its packages no versions"
+        most = manifest["estimator"].get("unpacked_bytes", 0)
+        if type(most) is not int or most < 0:
+            yield "its estimator has no size"
         if manifest["schema"] == 2:
             str(manifest["estimator"]["sha256"])
             bare = {key: value for key, value in manifest.items() if key != "sha256"}

@@ -31,8 +31,10 @@ from .learners import Boosted
 
 STATE, BLOCK = "state.json", "arrays.bin"
 """Members of the file."""
-MOST_BYTES: Final = 2**31
-"""Largest content of a saved estimator, decompressed."""
+MOST_BYTES: Final = 2**28
+"""Largest content of a saved estimator, decompressed, and most bytes of all arrays that it is made of."""
+_MOST_ITEMS: Final = 2**22  # objects of JSON: each takes some hundred bytes of memory
+_MOST_DIRECTORY: Final = 4096  # bytes of the directory of the zip, of two files
 
 _OURS = __name__.rpartition(".")[0]
 _TREES = (DecisionTreeRegressor, ExtraTreeRegressor)
@@ -64,10 +66,17 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
     return out.getvalue()
 
 
-def from_bytes(data: bytes, where: str) -> Any:
+def unpacked_bytes(data: bytes) -> int:
+    """Return how many bytes a file holds, decompressed, that :func:`to_bytes` returned."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
     """Return the estimator of a file after checking everything it is made of.
 
-    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages.
+    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``most`` how many bytes it may
+    hold decompressed. They are counted while they are read: what a file says of itself is not believed.
 
     Raises
     ------
@@ -78,12 +87,27 @@ def from_bytes(data: bytes, where: str) -> Any:
     if not zipfile.is_zipfile(io.BytesIO(data)):
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
+    # zipfile reads the whole directory of files: the last record says how long that is, another before it would too.
+    if (
+        data[-22:-18] != b"PK\5\6"
+        or data[-42:-38] == b"PK\6\7"
+        or int.from_bytes(data[-10:-6], "little") > _MOST_DIRECTORY
+    ):
+        raise ArtifactError(f"{where} is not a saved flopcast model (its directory is no model's): train again")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-            if size > MOST_BYTES:
-                raise ArtifactError(f"{where} is refused: it holds {size:,} bytes once decompressed")
-            state, block = archive.read(STATE), archive.read(BLOCK)
+            content, left = list[bytes](), min(most, MOST_BYTES)
+            for name in (STATE, BLOCK):
+                with archive.open(name) as member:
+                    content.append(member.read(left + 1))
+                left -= len(content[-1])
+                if left < 0:
+                    raise ArtifactError(
+                        f"{where} is refused: it holds more than {min(most, MOST_BYTES):,} bytes once decompressed"
+                    )
+        state, block = content
+        if sum(map(state.count, (b"[", b"{", b","))) > _MOST_ITEMS:
+            raise ArtifactError(f"{where} is refused: its {STATE} holds more than {_MOST_ITEMS:,} values")
         estimator = _Reader(block).value(json.loads(state))
     except ArtifactError:
         raise
@@ -183,7 +207,7 @@ class _Reader:
     """The way back; every place, shape and index is checked."""
 
     def __init__(self, block: bytes) -> None:
-        self._block = block
+        self._block, self._left = block, MOST_BYTES
 
     def value(self, item: Any) -> Any:
         if isinstance(item, list):
@@ -222,6 +246,9 @@ class _Reader:
         size = math.prod(shape) * dtype.itemsize
         if dtype.kind not in _KINDS or type(place) is not int or not 0 <= place <= len(self._block) - size:
             raise ValueError("an array lies outside the file")
+        self._left -= size
+        if self._left < 0:
+            raise ValueError(f"its arrays take more than {MOST_BYTES:,} bytes")
         if item["order"] not in ("C", "F"):
             raise ValueError(f"an array in the order {item['order']!r}")
         flat = np.frombuffer(self._block, dtype, math.prod(shape), place) if size else np.empty(0, dtype)

@@ -29,7 +29,7 @@ from isal import igzip, isal_zlib
 from ..errors import DataError, few, one_line, visible_text
 from ..remarks import Remark, remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, TABLE_BYTES, DataFile, FileRead
+from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 PARQUET = b"PAR1"
@@ -46,6 +46,8 @@ _THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
 _PIECE = 2**20
 """Bytes that are inflated at a time."""
+_RATIO, _SMALL = 300, 2**26
+"""Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
 _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
 
 
@@ -136,7 +138,7 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
             # Piece by piece, so that a small archive cannot fill the memory.
             found = io.BytesIO()
             while piece := stream.read(_PIECE):
-                check_size(found.tell() + len(piece), max_bytes, path)
+                check_size(found.tell() + len(piece), max_bytes, path, os.fstat(file.fileno()).st_size)
                 found.write(piece)
             return found.getvalue()
         size = os.fstat(file.fileno()).st_size
@@ -153,12 +155,17 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"cannot be read ({error})", source=str(path)) from error
 
 
-def check_size(size: int, max_bytes: int, path: Path) -> None:
-    """Refuse a file of more bytes, once decompressed, than is allowed."""
-    if size > max_bytes:
-        limit = f"{max_bytes / 2**30:g} GiB"
+def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None) -> None:
+    """Refuse a file of more bytes, once decompressed, than is allowed; where nobody set the limit, a bomb too.
+
+    `packed` is its size as it lies there, where it is compressed.
+    """
+    told = f"more than {max_bytes / 2**30:g} GiB" if size > max_bytes else ""
+    if packed is not None and max_bytes in (TABLE_BYTES, TRACE_BYTES) and size > max(_SMALL, _RATIO * packed):
+        told = f"more than {_RATIO} times its {packed:,} bytes"
+    if told:
         raise DataError(
-            f"has more than {limit} decompressed: raise the limit on sizes if it is meant to", source=str(path)
+            f"has {told} decompressed: raise the limit (ingest it with max_size) if it is meant to", source=str(path)
         )
 
 
@@ -307,8 +314,33 @@ def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
     with open_parquet(path, max_bytes) as file:
         names = file.schema_arrow.names
         check_names(sorted({name for name in names if names.count(name) > 1}), path)
-        check_size(file.metadata.num_rows * max(len(names), 1) * _CELL, max_bytes, path)
-        return plain_frame(file.read())
+        return plain_frame(whole_table(file, path, max_bytes))
+
+
+def whole_table(file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES) -> pa.Table:
+    """Return the table of an open file; a DataError where its cells take more than `max_bytes`.
+
+    A text that millions of rows share stands in a file once. Where that could take too much, columns of text are read
+    as they stand there, and the bytes of all rows counted before they are made.
+    """
+    kept, columns = file.metadata, range(file.metadata.num_columns)
+    check_size(kept.num_rows * max(len(columns), 1) * _CELL, max_bytes, path)
+    parts = [kept.row_group(group).column(place) for group in range(kept.num_row_groups) for place in columns]
+    texts = [one for one in parts if one.physical_type == "BYTE_ARRAY"]
+    if sum(one.num_values * one.total_uncompressed_size for one in texts) <= max_bytes:
+        return file.read()
+    shared = sorted({one.path_in_schema for one in texts})
+    with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes)), read_dictionary=shared) as again:
+        table, size = again.read(), 0
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+            lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
+            size += pc.sum(lengths).as_py() or 0
+            check_size(size, max_bytes, path)
+        if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(file.schema_arrow.field(name).type):
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, column.cast(column.type.value_type))
+    return table
 
 
 def plain_frame(table: pa.Table) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import msgspec
 
 from .. import output as json_text
 from .. import sealing
-from ..errors import ArtifactError, few
+from ..errors import ArtifactError, DataError, few
 from ..output import check_place, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
@@ -93,6 +93,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from ..readers.files import whole_table  # here: `show` alone needs no reader
+
     metrics, path = read_metrics(folder), folder / PREDICTIONS
     try:
         with pq.ParquetFile(path) as file:
@@ -104,12 +106,12 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
             kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | dict.fromkeys(TEXTS, pa.string())
             kinds |= {"row": pa.int64(), "fold": pa.int64(), "source": pa.string()}
-            table = file.read()
+            table = whole_table(file, path)
             if nulls := [name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count]:
                 raise ValueError(f"{few(nulls)} is not known of every row")
             fields = [pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema]
             return metrics, table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
-    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]
         raise ArtifactError(f"{path} cannot be read ({why}), so the run is damaged: train again") from error
 
