@@ -16,9 +16,10 @@ import pyarrow as pa
 from ..errors import DataError, FlopcastError, ParameterError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
+from ..hardware import find as find_gpu
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
-from ..report.forecast import curve_figure, forecast_document, pareto_figure, parts_figure
+from ..report.forecast import Price, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
@@ -27,13 +28,10 @@ from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
-from ..workloads.layer_graph import GraphSetting
+from ..workloads.layer_graph import SPREAD, GraphSetting
 from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
-from .predicting import predict
-from .tables import load_measurements
-from .training import load
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -62,8 +60,8 @@ class Forecasts(Shown):
         Of the intervals.
     need : float or None
         Half-width that is asked for, as a share of the answer.
-    price : float or None
-        Of a GPU for an hour.
+    price : float, mapping of str to float or None
+        Of a GPU for an hour, or by its name.
     """
 
     files = FILES
@@ -71,7 +69,7 @@ class Forecasts(Shown):
     asked: tuple[Mapping[str, Any], ...]
     level: float = 0.9
     need: float | None = None
-    price: float | None = None
+    price: Price = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -94,8 +92,7 @@ class Forecasts(Shown):
             for name in ("tokens_per_second", "energy_j", "power_w"):
                 row[name] = answer.details.get(name, float("nan"))
             if self.price is not None:
-                gpus = answer.setting.gpus if answer.setting else 0
-                row["cost"] = answer.details.get("seconds", float("nan")) / 3600 * gpus * self.price
+                row["cost"] = cost_of(answer, self.price)
             if self.need is not None:
                 row["sure"] = answer.sure(self.need)
             rows.append(row)
@@ -131,6 +128,7 @@ class Forecasts(Shown):
             raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
         tasks = chakra_tasks(self.answers[0].layers, setting.model, setting.gpus)
         about = {"what": "forecast, not a measurement", "gpu": setting.gpu.name, "workload": setting.model.name}
+        about[SPREAD] = f"{self.answers[0].computing_spread(self.level):.4f}"
         write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
 
     def plot_parts(self) -> go.Figure:
@@ -165,7 +163,7 @@ def forecast(
     interval: float = 0.9,
     seed: int = 0,
     need: float | None = None,
-    price: float | None = None,
+    price: Price = None,
     **fields: Any,
 ) -> Forecasts:
     """Forecast what a model takes on GPUs, before anything is run.
@@ -194,8 +192,8 @@ def forecast(
         Of the draws.
     need : float, optional
         Half-width that is asked for: 0.1 says whether each answer is known within ±10 %.
-    price : float, optional
-        Of a GPU for an hour, for the column ``cost``.
+    price : float or mapping of str to float, optional
+        Of a GPU for an hour, or by the names of GPUs, for the column ``cost``.
     **fields
         Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``, ``gpus``, ``tp``, ``pp``,
         ``dtype``, ``batch``, ``input_len``, ``output_len``, ``global_batch``, ``seq_len``, ``recompute``, ``release``,
@@ -222,10 +220,11 @@ def forecast(
     check_level(interval)
     if need is not None and not 0 < need < 10:
         raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
-    if price is not None and not 0 <= price < float("inf"):
-        raise ParameterError("price", f"must not be negative, got {price:g}")
+    price = _prices(price, fields.get("gpu"))
     learned = [_times(one) for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])]
     if data is not None:
+        from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
+
         learned.append(measured_times(load_measurements(data).frame))
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
@@ -310,8 +309,27 @@ def calibrate(
     )
 
 
+def _prices(price: Price, asked: Any) -> Price:
+    """Return prices by the names of GPUs that the answers have."""
+    named = price if isinstance(price, Mapping) else {"": price} if price is not None else {}
+    for name, value in named.items():
+        if not 0 <= value < float("inf"):
+            raise ParameterError("price", f"must not be negative, got {f'{name}=' if name else ''}{value:g}")
+    if not isinstance(price, Mapping):
+        return price
+    found = {find_gpu(name).name: value for name, value in price.items()}
+    for one in asked if isinstance(asked, list | tuple) else [asked] if asked else []:
+        gpu = one if isinstance(one, GPU) else find_gpu(one)
+        if gpu.name not in found:
+            raise ParameterError("price", f"must name every GPU, has none of {gpu.name}")
+    return found
+
+
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
+    from .predicting import predict  # here: models take long to import, and few forecasts need them
+    from .training import load
+
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
-from ..evaluation.intervals import NINETY_PERCENT
+from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import find
 from ..report.document import Document, Lines, Section, Table, columns, lines, rows
 from ..report.formats import formatted, share

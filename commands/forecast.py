@@ -1,7 +1,8 @@
-"""Whole workloads: ``flopcast forecast run llama-3.1-405b --gpu MI300X --gpus 8 --batch 16 --input-len 2048 ...``.
+"""Whole workloads: ``flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --batch 16 --input-len 2048 ...``.
 
-Five commands: ``run`` (inference, serving, and the user's own operators), ``train`` (a training step), ``cases`` (a
-table of settings), ``hpl`` and ``hpcg``. An option is called as the field that it sets (`workloads.setting.FIELDS`).
+With a model alone it is inference, serving, or the user's own operators; ``train`` (a training step), ``cases`` (a
+table of settings), ``hpl`` and ``hpcg`` are commands of their own. An option is called as the field that it sets
+(`workloads.setting.FIELDS`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from ..hardware import find
 from ..output import FORMATS, check_file, check_output
@@ -65,6 +67,18 @@ def names(text: str) -> list[str] | str:
     if not found:
         raise typer.BadParameter(f"must be NAME[,NAME], got {text!r}")
     return found if len(found) > 1 else found[0]
+
+
+def prices(text: str) -> dict[str, float] | float:
+    """Return the price of ``2.5``, or of each GPU of ``MI300X=2.5,H200=3.5``; ``/h`` may follow a price."""
+    named = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    try:
+        found = {name.strip(): float(value.strip().removesuffix("/h")) for name, _, value in named}
+    except ValueError:
+        found = {}
+    if not found or ("" in found and len(found) > 1):
+        raise typer.BadParameter(f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {text!r}")
+    return found.get("", found)
 
 
 def spread(text: str) -> tuple[float, float]:
@@ -125,7 +139,14 @@ NeedOption = Annotated[
     float | None, typer.Option(help="Half-width needed: 0.1 says whether ±10 % is reached.", rich_help_panel=MORE)
 ]
 PriceOption = Annotated[
-    float | None, typer.Option(help="Of a GPU for an hour; the answer has the cost.", rich_help_panel=MORE)
+    Any,
+    typer.Option(
+        parser=prices,
+        metavar="PRICE|GPU=PRICE,...",
+        help="Of a GPU for an hour; the answer has the cost.",
+        show_default=False,
+        rich_help_panel=MORE,
+    ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the page, its JSON and a table.")]
 RankGpuOption = Annotated[str, typer.Option(metavar="NAME", help="GPUs that are asked about: names or TOML files.")]
@@ -133,7 +154,23 @@ RankGpusOption = Annotated[
     int, typer.Option(metavar="N", help="How many GPUs; several numbers make a grid, 1:256 doubles.")
 ]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+MODEL: Final = "MODEL"
+"""What the command is listed as that is meant where no other is named."""
+
+
+class _Model(TyperGroup):
+    """Takes what is no command as the model of one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if not args or named else [MODEL, *args])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return "" if name == MODEL else name, command, rest
+
+
+app = typer.Typer(cls=_Model, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def command() -> None:
@@ -377,6 +414,8 @@ def _answer(
     else:
         found.save(out, made_by(context))
         show(found.document(), *(out / name for name in FILES), as_json=as_json)
+    if all(one.setting is None for one in found.answers):  # of a table: not one row could be understood
+        raise typer.Exit(2)
 
 
 def _score(
@@ -403,7 +442,7 @@ def _score(
     show(document, *(out / name for name in files if out is not None), as_json=as_json)
 
 
-app.command("run")(run_command(run_))
+app.command(MODEL)(run_command(run_))
 app.command("train")(run_command(train))
 app.command("cases")(run_command(cases))
 app.command("hpl")(run_command(hpl))

@@ -31,8 +31,6 @@ from .crossval import SCHEMES
 
 LEVEL: Final = 0.9
 """Of an interval where nobody asks for another: what is learnt, reported and kept with a model."""
-NINETY_PERCENT: Final = 1.645
-"""Standard deviations from the median to the ends of the 90 % interval of a normal distribution."""
 LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""
 

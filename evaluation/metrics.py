@@ -20,6 +20,8 @@ from ..operators.work import as_numbers
 from ..table.measurements import COUNTER
 
 THRESHOLDS: Final = (1, 5, 10, 15, 20, 30, 40, 50)
+NINETY_PERCENT: Final = 1.645
+"""Standard deviations from the median to the ends of the 90 % interval of a normal distribution."""
 
 
 def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:

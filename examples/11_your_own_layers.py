@@ -25,4 +25,4 @@ found.table.T
 found.plot_parts()
 
 # %%
-# ``flopcast forecast run layers.json --gpu MI300X --gpus 8`` reads the same from a file.
+# ``flopcast forecast layers.json --gpu MI300X --gpus 8`` reads the same from a file.

@@ -62,6 +62,7 @@ class ExecutionTrace:
     dispatch table; `kernel_backend` and `kernel_file` of a call of a compiled kernel ("triton"); `duration_us`, whole
     microseconds, and `on_cpu`, both missing except in Chakra files; `storages`, what tells apart the memory that the
     tensors among the arguments lie in, and `waits`, the `id` of nodes whose data it needs (Chakra): tuples of integers.
+    `spread` is the standard deviation of the logarithm of times that are a forecast, which flopcast writes (else 0).
     """
 
     schema: str
@@ -70,6 +71,7 @@ class ExecutionTrace:
     nodes: pd.DataFrame
     source: str
     notes: Sequence[Remark] = ()
+    spread: float = 0.0
 
 
 @dataclass
@@ -298,7 +300,12 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
             f"message {number} of the Chakra trace or the next is damaged ({error})", source=source
         ) from error
     schema, time = (value if isinstance(value, str) else "" for value in (header.get("schema"), header.get("time")))
-    return trace_of(schema or version, int64(header.get("pid")), time, columns, source)
+    try:
+        spread = float(str(header.get("spread", 0.0)))
+    except ValueError:
+        spread = 0.0
+    found = trace_of(schema or version, int64(header.get("pid")), time, columns, source)
+    return replace(found, spread=spread if 0.0 <= spread < 10.0 else 0.0)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

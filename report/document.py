@@ -266,6 +266,11 @@ class Sliders(Part):
     medium: Medium = field(default="page", kw_only=True)
 
     @property
+    def words(self) -> list[bool]:
+        """Whether the values of each axis are words: a list to choose from, as no order leads through names."""
+        return [not all(value[:1].isdigit() for value in values) for _, values in self.axes]
+
+    @property
     def places(self) -> list[int]:
         """Return where each slider stands at first."""
         found, left = [], self.first

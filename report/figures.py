@@ -17,7 +17,6 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
-from scipy.stats import rankdata
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
@@ -182,7 +181,7 @@ def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
 def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     """Draw the place of each workload among all by its predicted value over that by its observed value."""
     rows = selected(predictions, cv)
-    place = rankdata(rows["predicted"].to_numpy(dtype=float)).astype(np.float32)
+    place = rows["predicted"].astype(float).rank().to_numpy(dtype=np.float32)
     kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}

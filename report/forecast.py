@@ -82,7 +82,7 @@ def forecast_document(
     *,
     level: float,
     need: float | None = None,
-    price: float | None = None,
+    price: Price = None,
 ) -> Document:
     """Return forecasts for readers: one in full, many as a table with figures over batch and throughput."""
     data = {
@@ -90,7 +90,7 @@ def forecast_document(
         "level": level,
         "forecasts": [_json(*pair, need) for pair in zip(asked, answers, strict=True)],
     }
-    if len(answers) == 1:
+    if len(answers) == 1 and answers[0].setting is not None:
         (one,) = answers
         assert one.setting is not None
         title, lead = f"Forecast of {one.setting.model.name}", about(one.setting)
@@ -119,7 +119,7 @@ def forecast_document(
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
     names = varied(asked)
     curves = [Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}") for name in CURVES]
-    front = "Throughput per GPU against the time per token; the line is the front"
+    front = "Throughput per GPU against the time per token; a line is the front of a GPU"
     table = _grid_table(answers, asked, names, need, price)
     notes = [note for one in answered for note in one.remarks]
     return Document(
@@ -136,13 +136,25 @@ def forecast_document(
     )
 
 
+Price = float | Mapping[str, float] | None
+"""Of a GPU for an hour, or by its name."""
+
+
+def cost_of(one: Forecast, price: Price) -> float:
+    """Return what the GPUs of a forecast cost for its time; NaN where there is no price or no time."""
+    if one.setting is None or price is None:
+        return math.nan
+    each = price.get(one.setting.gpu.name, math.nan) if isinstance(price, Mapping) else price
+    return one.details.get("seconds", math.nan) / 3600 * one.setting.gpus * each
+
+
 def _sliders(
     answers: Sequence[Forecast],
     asked: Sequence[Mapping[str, Any]],
     names: Sequence[str],
     level: float,
     need: float | None,
-    price: float | None,
+    price: Price,
 ) -> list[Part]:
     """Return sliders over what is varied, where the settings are few enough; a combination not asked for says so."""
     axes = [(name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))) for name in names]
@@ -237,28 +249,28 @@ def _answer(one: Forecast, level: float) -> Headline:
     setting, (times, unit) = one.setting, _scale(one)
     assert setting is not None
     beneath = f"{100 * level:g} % interval {_interval(one)} ({_class(one.half_width)})."
-    rival, naive = "", one.details.get("roofline_s", math.nan)
+    naive = one.details.get("roofline_s", math.nan)
     if math.isfinite(naive) and isinstance(setting, Setting):
         if one.unit != "s":
             naive = setting.num_prompts * setting.output_len / naive
-        rival = f"peak rates alone: {figure(times * naive)} {unit}"
-        beneath += _SIMPLEST
+        beneath += (
+            f" Peak rates alone, without launches, messages and waiting, would give {figure(times * naive)} {unit}."
+        )
     takes = "a step" if getattr(setting, "kind", "") == "training" else _TAKES[one.unit]
-    return Headline(about(setting), f"{_predicted(one)}, {takes}", rival, beneath)
-
-
-_SIMPLEST: Final = " Peak rates alone are the simplest rule: no launches, no messages, no waiting."
+    return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
 _TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}
 """What an answer measures, by its unit."""
 
 
-def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[tuple[str, str]]:
+def _facts(one: Forecast, need: float | None, price: Price) -> Iterator[tuple[str, str]]:
     found, setting = one.details, one.setting
     assert setting is not None
-    if "seconds_per_token" in found:
-        yield "time per token, ms", figure(1e3 * found["seconds_per_token"])
+    for name, words in (("first_token_s", "time to the first token, ms"), ("seconds_per_token", "time per token, ms")):
+        if name in found:
+            sides = (figure(1e3 * found[f"{name}_{side}"]) for side in ("lower", "upper"))
+            yield words, f"{figure(1e3 * found[name])} ({' … '.join(sides)})"
     if "tokens_per_second" in found:
         yield "tokens per second", figure(found["tokens_per_second"])
         yield "tokens per second and GPU", figure(found["tokens_per_second_per_gpu"])
@@ -287,7 +299,7 @@ def _facts(one: Forecast, need: float | None, price: float | None) -> Iterator[t
     else:
         yield "energy, J", figure(found["energy_j"])
     if price is not None:
-        cost = found["seconds"] / 3600 * setting.gpus * price
+        cost = cost_of(one, price)
         yield "cost", figure(cost)
         if "tokens_per_second" in found:
             yield "cost per million tokens", figure(cost / (found["tokens_per_second"] * found["seconds"]) * 1e6)
@@ -365,7 +377,7 @@ def _grid_table(
     asked: Sequence[Mapping[str, Any]],
     names: Sequence[str],
     need: float | None,
-    price: float | None,
+    price: Price,
 ) -> Table:
     found = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
@@ -380,8 +392,7 @@ def _grid_table(
         if need is not None:
             told.append(one.sure(need))
         if price is not None:
-            assert one.setting is not None
-            told.append(figure(one.details["seconds"] / 3600 * one.setting.gpus * price))
+            told.append(figure(cost_of(one, price)))
         found.append(Row((*cells, *told)))
     heads = ["predicted", "interval", *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
@@ -400,11 +411,24 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
         told = _answer(one, level)
         return replace(told, about=f"least time: {told.about}", beneath=f"{beneath}{_interval(one)}.")
     one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
-    told, found = _answer(one, level), one.details
-    rate, naive = found["tokens_per_second_per_gpu"], found["seconds"] / found["roofline_s"]
-    rival = f"peak rates alone: {figure(rate * naive)} tokens/s per GPU" if math.isfinite(naive) else ""
-    beneath = f"{told.answer}. {beneath}{_interval(one)}.{_SIMPLEST if rival else ''}"
-    return Headline(f"most tokens per GPU: {told.about}", f"{figure(rate)} tokens/s per GPU", rival, beneath)
+    told = _answer(one, level)
+    beneath = f"{told.answer}. {beneath}{_interval(one)}."
+    paced = [other for other in served if "seconds_per_token" in other.details]
+    if paced and one in paced:
+        fast = min(paced, key=lambda other: (other.details["seconds_per_token"], -_rate(other)))
+        if fast is not one:
+            beneath += f" Fastest: {_pace(fast)}, {about(fast.setting) if fast.setting else ''}."
+        return Headline(f"most tokens per GPU: {told.about}", _pace(one), "", beneath)
+    return Headline(f"most tokens per GPU: {told.about}", f"{figure(_rate(one))} tokens/s per GPU", "", beneath)
+
+
+def _rate(one: Forecast) -> float:
+    return one.details["tokens_per_second_per_gpu"]
+
+
+def _pace(one: Forecast) -> str:
+    """Say how many tokens a GPU makes, and how fast a user gets them."""
+    return f"{figure(_rate(one))} tokens/s per GPU at {figure(1e3 * one.details['seconds_per_token'])} ms a token"
 
 
 def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:
@@ -472,6 +496,7 @@ PARTS: Final = {
     "release": "another release",
     "gpu": "another GPU",
     "beyond": "more sequences than calibrated",
+    "eager": "launches one by one",
     "step": "what the count leaves out",
 }
 """Parts of a time, and where its spread comes from."""
@@ -586,22 +611,28 @@ def _at(over: str, one: Forecast) -> int:
 
 
 def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
-    """Draw throughput per GPU against the time per token, with the front; None for fewer than two answers."""
-    points = [one for one in answers if one.reason is None and "seconds_per_token" in one.details]
+    """Draw throughput per GPU against the time per token, with the front of each GPU; None for fewer than two."""
+    points = [one for one in answers if one.reason is None and one.setting and "seconds_per_token" in one.details]
     if len(points) < 2:
         return None
-    x = np.array([1e3 * one.details["seconds_per_token"] for one in points])
-    y = np.array([one.details["tokens_per_second_per_gpu"] for one in points])
-    names = [about(one.setting) for one in points if one.setting is not None]
-    order = np.argsort(x)
-    best = np.maximum.accumulate(y[order])
-    front = order[y[order] >= best]
-    drawn = go.Figure(go.Scatter(x=x, y=y, mode="markers", text=names, name="settings", marker={"color": OTHERS[0]}))
-    line = {"color": SELECTED, "width": 2}
-    drawn.add_trace(go.Scatter(x=x[front], y=y[front], mode="lines+markers", name="front", line=line))
+    kinds: dict[str, list[Forecast]] = {}
+    for one in points:
+        kinds.setdefault(one.setting.gpu.name if one.setting else "", []).append(one)
+    drawn = go.Figure()
+    for place, (gpu, own) in enumerate(kinds.items()):
+        x = np.array([1e3 * one.details["seconds_per_token"] for one in own])
+        y = np.array([_rate(one) for one in own])
+        order = np.lexsort((-y, x))
+        front = order[y[order] > np.concatenate([[0.0], np.maximum.accumulate(y[order])[:-1]])]
+        look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
+        names = np.array([about(one.setting) for one in own if one.setting])
+        every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}, "legendgroup": gpu}
+        drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, showlegend=False, **every))
+        line = {"mode": "lines+markers", "line": {**look, "width": 2}, "legendgroup": gpu}
+        drawn.add_trace(go.Scatter(x=x[front], y=y[front], text=names[front], name=f"front of {gpu}", **line))
     drawn.update_xaxes(title_text="ms per token", type="log")
     drawn.update_yaxes(title_text="tokens per second and GPU", type="log")
-    return styled(drawn, 420, LEGEND)
+    return styled(drawn, 420 + 12 * len(kinds), LEGEND)
 
 
 def parts_figure(answers: Sequence[Forecast]) -> go.Figure:

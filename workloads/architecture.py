@@ -267,6 +267,11 @@ class Architecture:
         return (sum(one.layers for one in parts) + self.mixture_layers) / self.layers
 
     @property
+    def depth(self) -> float:
+        """Layers of a mixer and a feed-forward part each; of a model whose layers are one of them, half as many."""
+        return self.layers * self.sums / 2.0
+
+    @property
     def ffn_matrices(self) -> int:
         """Matrices of a feed-forward part: three where it is gated, else two."""
         return 3 if self.gated else 2

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError
-from ..evaluation.intervals import NINETY_PERCENT
+from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware.constants import constant
 from ..laws.fused_attention import Attention
@@ -99,7 +99,7 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     for place, one in enumerate(layers):
         if one.stated_us is not None:
             found.compute[place], found.source[place] = one.stated_us * one.count * moved, STATED
-            found.sigma[place] = spread
+            found.sigma[place] = float(np.hypot(spread, setting.model.spread))
             found.part[place] = PARTS.index("stated")
         if one.collective:
             ranks = one.ranks or setting.gpus

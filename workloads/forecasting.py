@@ -40,7 +40,17 @@ from .critical_path import (
     moved_from,
     planned,
 )
-from .inference import RESERVED_GIB, InferenceMemory, Schedule, batch, inference_memory, inference_parts, serve
+from .inference import (
+    RESERVED_GIB,
+    InferenceMemory,
+    Schedule,
+    batch,
+    inference_memory,
+    inference_parts,
+    prompt_parts,
+    serve,
+    step_parts,
+)
 from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .releases import (
@@ -66,6 +76,7 @@ IN_STAGES: Final = PRIORS["distance.stages"].value
 OTHER_NODES: Final = PRIORS["distance.nodes"].value
 BEYOND: Final = PRIORS["distance.beyond"].value
 STEP: Final = PRIORS["distance.step"].value
+EAGER: Final = PRIORS["distance.eager"].value
 STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 """GPUs whose steps were looked at."""
 
@@ -164,6 +175,13 @@ class Forecast:
     def half_width(self) -> float:
         """Of the interval, as a share of the answer; NaN where there is none."""
         return (self.upper - self.lower) / 2 / self.predicted
+
+    def computing_spread(self, level: float) -> float:
+        """Return the spread of the logarithm of what is computed, messages aside, from the intervals of its parts."""
+        z = 2.0 * float(ndtri((1.0 + level) / 2.0))
+        own = [part for name, part in self.parts.items() if name != "collectives" and part[1] > 0]
+        whole = sum(middle for middle, _, _ in own)
+        return math.hypot(*(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own))
 
     def sure(self, need: float) -> str:
         """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
@@ -271,8 +289,7 @@ def roofline_s(setting: Setting) -> float:
 
 def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory, unit = inference_memory(setting), "tok/s" if setting.kind == "throughput" else "s"
-    length, at_once = setting.input_len + setting.output_len, setting.batch // setting.dp
-    tokens = length * (at_once if setting.kind == "inference" else 1)  # that must have room at once
+    tokens = setting.input_len + setting.output_len  # of one sequence, which must have room
     needed = memory.needed(tokens)
     if needed > memory.available:
         why = _missing(setting, memory, tokens)
@@ -280,22 +297,40 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         return Forecast(setting=setting, memory_gb=needed, memory=held, fits=False, reason=why, unit=unit)
     schedule = _schedule(setting, memory)
     release = find_release(setting.release) if setting.release else unknown_release()
-    rows = as_rows([inference_parts(setting, schedule, sources)])[0]
+    steps, prompts = step_parts(setting, schedule, sources), prompt_parts(setting, schedule, sources)
+    step_rows, prompt_rows = as_rows([steps, prompts])
+    rows = step_rows + prompt_rows
     common, notes = _distance(setting, schedule, release)
+    if setting.eager:
+        graphed = sum(step_parts(replace(setting, eager=False), schedule, sources).values())
+        common["eager"] = EAGER * (1.0 - graphed / sum(steps.values()))
     if widened := setting.widened:
         formats = " and ".join(widened)
         text = f"{setting.gpu.name} has no units for {formats}: weights are read in it and widened to compute"
         notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
-    found, made = _quantiles(_draws(release, common, seed), rows, release, level)
+    draws = _draws(release, common, seed)
+    found, made = _quantiles(draws, rows, release, level)
     seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts
     details = {
         "sequences_at_once": min(schedule.most * setting.dp, requests),
         "tokens_per_second": requests * setting.output_len / seconds,
         "tokens_per_second_per_gpu": requests * setting.output_len / seconds / setting.gpus,
-        "seconds_per_token": seconds / float(schedule.steps.sum()),
         "roofline_s": roofline_s(setting),
     }
+    together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
+    if setting.kind == "inference" and not together:
+        at_once = int(schedule.most) * setting.dp
+        text = f"the cache has room for {at_once:,} of the {setting.batch:,} sequences at once: the others wait"
+        notes.append(remark("queued", text, at_once=at_once, batch=setting.batch))
+    # the prompts of others come between the tokens of those that run, but in a batch that starts together
+    per_step = (step_rows if together and setting.kind == "inference" else rows) / float(schedule.steps.sum())
+    times = {"seconds_per_token": per_step}
+    if setting.kind == "inference" and together:
+        times["first_token_s"] = prompt_rows + per_step
+    for name, part in times.items():
+        middle, lower, upper = _limits(draws @ part, level)
+        details |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
     details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
@@ -381,10 +416,18 @@ def _quantiles(
     draws: FloatArray, rows: FloatArray, release: Release, level: float
 ) -> tuple[FloatArray, dict[str, tuple[float, float, float]]]:
     """Return median and limits of the seconds of the whole, shape (3,), and of each part."""
-    sides = [0.5, (1 - level) / 2, (1 + level) / 2]
-    parts = np.quantile(draws * rows, sides, axis=0).T.tolist()
+    parts = np.quantile(draws * rows, _sides(level), axis=0).T.tolist()
     named = {name: (part[0], part[1], part[2]) for name, part in zip(release.constants, parts, strict=True)}
-    return np.quantile(draws @ rows, sides), named
+    return np.quantile(draws @ rows, _sides(level)), named
+
+
+def _sides(level: float) -> list[float]:
+    return [0.5, (1 - level) / 2, (1 + level) / 2]
+
+
+def _limits(draws: FloatArray, level: float) -> list[float]:
+    """Return the median and the limits of draws."""
+    return np.quantile(draws, _sides(level)).tolist()
 
 
 def _add_network(
@@ -398,9 +441,7 @@ def _add_network(
 
 
 def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
-    """Say by how much so many tokens do not fit, in how many ways of cutting they would, which batch still does."""
-    length = setting.input_len + setting.output_len
-    largest = max(0, int(memory.tokens // max(length, 1))) * setting.dp
+    """Say by how much so many tokens do not fit, and in how many ways of cutting they would."""
     fits = None
     for tp in range(setting.tp + 1, 65):
         try:
@@ -413,7 +454,7 @@ def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
             break
     missing, activations = memory.needed(tokens) - memory.available, memory.activations - RESERVED_GIB
     step = int(setting.max_batched_tokens * (1 - missing / activations)) // 256 * 256
-    return _does_not_fit(missing, fits, largest, largest_step=max(step, 0))
+    return _does_not_fit(missing, fits, 0, largest_step=max(step, 0))
 
 
 def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int) -> Remark:
@@ -428,10 +469,11 @@ def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, 
 
 
 def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
-    if setting.kind == "inference":
+    length = setting.input_len + setting.output_len
+    if setting.kind == "inference" and setting.batch // setting.dp * length <= memory.tokens:
         return batch(setting.batch // setting.dp, setting.input_len, setting.output_len)
-    requests = -(-setting.num_prompts // setting.dp)
-    most = setting.max_num_seqs
+    requests = -(-(setting.batch if setting.kind == "inference" else setting.num_prompts) // setting.dp)
+    most = requests if setting.kind == "inference" else setting.max_num_seqs
     return serve(requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens)
 
 

@@ -65,15 +65,16 @@ _NO_KERNEL: Final = frozenset(
 """Calls that launch nothing where they call no other: views, memory, copies that were not needed, no dropout."""
 
 
-def traced_layers(path: Path) -> Layers:
-    """Return the layers of an execution trace, and what is to be said of them.
+def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], float]:
+    """Return the layers of an execution trace, what is to be said of them, and the spread of times that are forecasts.
 
     Raises
     ------
     DataError
         The file cannot be read, or holds neither an operator with a shape, nor a message, nor a time.
     """
-    nodes = read_execution_trace(path).nodes.sort_values("id", kind="stable", ignore_index=True)
+    trace = read_execution_trace(path)
+    nodes = trace.nodes.sort_values("id", kind="stable", ignore_index=True)
     described = describe(nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]])
     shapes, rows = (
         [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
@@ -88,7 +89,8 @@ def traced_layers(path: Path) -> Layers:
             does = (_message_of(row) if row["collective"] else None) or {"time_us": us}
             layers.append({"name": names[row["id"]], "after": after, **does})
         text = f"no operator has its shape: {len(layers):,} nodes keep their times of the trace"
-        return layers, [remark("times-of-trace", f"{text}, and messages are recomputed", layers=len(layers))]
+        notes = [remark("times-of-trace", f"{text}, and messages are recomputed", layers=len(layers))]
+        return layers, notes, trace.spread
     tree = _Tree(nodes, described)
     computed: list[str] = []  # the last layer that computes
     sent: dict[str, set[int]] = {}  # messages that nothing has waited for yet, with their tensors
@@ -117,7 +119,7 @@ def traced_layers(path: Path) -> Layers:
     if unsized:
         text = f"{unsized:,} messages are left out: their sizes were not recorded"
         notes.append(remark("messages-without-size", text, messages=unsized))
-    return layers, notes
+    return layers, notes, 0.0
 
 
 def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -420,21 +422,6 @@ _READ: Final[Mapping[str, Callable[[OnnxNode, list[Value], Value], Shape]]] = {
 
 
 UNITS: Final = ("us", "ms", "s")
-TIMES_STATED: Final = "times-of-graph"
-"""Remark of every graph that is read here."""
-
-
-def is_published(found: Mapping[str, Any]) -> bool:
-    """Say whether the contents of a JSON file are in one of the two forms.
-
-    Examples
-    --------
-    >>> is_published({"nodes": [{"id": 0, "fpgaLatency": 1.5}], "edges": []})
-    True
-    """
-    nodes = found.get("nodes")
-    first = nodes[0] if isinstance(nodes, list) and nodes else None
-    return isinstance(first, dict) and any(mark in first for mark in ("fpgaLatency", "TMPCs"))
 
 
 def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
@@ -497,7 +484,7 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
         f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "
         "were measured; costs of edges count between devices only"
     )
-    notes = [remark(TIMES_STATED, text, layers=len(layers), unit=unit)]
+    notes = [remark("times-of-graph", text, layers=len(layers), unit=unit)]
     if on_cpu:
         notes.append(
             remark(

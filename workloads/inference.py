@@ -148,6 +148,12 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
     part through all layers, and the messages between the stages. Prompts that are found in a prefix cache are not read;
     ``eager`` launches every kernel; ``sources`` give times of kernels.
     """
+    steps, prompts = step_parts(setting, schedule, sources), prompt_parts(setting, schedule, sources)
+    return {name: seconds + prompts[name] for name, seconds in steps.items()}
+
+
+def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
+    """Return the seconds of the steps that give each running sequence a token, as `inference_parts` does."""
     model, gpu, pp = setting.model, setting.gpu, setting.pp
     parts = dict.fromkeys(CONSTANTS, 0.0)
     steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
@@ -157,28 +163,43 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
     read = read_bytes(model, setting.tp, schedule.cached / schedule.running, BITS[setting.kv_dtype])
-    bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    parts["cache"] = float(np.sum(steps * running * read)) / bandwidth
-    depth = model.layers * model.sums / 2.0  # a layer launches a mixer and a feed-forward part; some are one of them
-    parts["layers"] = float(steps.sum()) * depth * US
+    parts["cache"] = float(np.sum(steps * running * read)) / (gpu.require("memory_bw_gbs") * 1e9)
+    parts["layers"] = float(steps.sum()) * model.depth * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
-    if not setting.prefix_cache and schedule.prompts.any():
-        # the prompts, in chunks of the largest step, one behind the other through the stages
-        chunk = np.minimum(schedule.prompts, setting.max_batched_tokens)
-        chunks = schedule.prompts / chunk
-        waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
-        products, collectives = _tokens(setting, sources, chunk)
-        sequences = schedule.prompts / schedule.lengths
-        kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, setting.tp)
-        parts["products"] += float(np.sum(chunks * waited * products)) * US
-        parts["collectives"] += float(np.sum(chunks * waited * collectives)) * US
-        parts["attention"] += float(np.sum(kernels * waited)) * model.layers * US
-        parts["layers"] += float(np.sum(chunks * waited)) * depth * US
     scaled = {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
     if setting.eager:
-        scaled["layers"] += float(steps.sum()) * model.layers * KERNELS_PER_LAYER * LAUNCH_US * US
+        scaled["layers"] += eager_seconds(setting, schedule, sum(scaled.values()) - scaled["steps"])
     return scaled
+
+
+def eager_seconds(setting: Setting, schedule: Schedule, seconds: float) -> float:
+    """Return by how much steps of so many seconds take longer where the CPU launches their kernels one by one.
+
+    Launches run ahead of the GPU: a step takes what its kernels take, or what launching them takes if that is more.
+    """
+    launching = float(schedule.steps.sum()) * setting.model.depth * KERNELS_PER_LAYER * LAUNCH_US * US
+    return max(launching - seconds, 0.0)
+
+
+def prompt_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
+    """Return the seconds of reading the prompts, as `inference_parts` does."""
+    model, gpu, pp = setting.model, setting.gpu, setting.pp
+    parts = dict.fromkeys(CONSTANTS, 0.0)
+    if setting.prefix_cache or not schedule.prompts.any():
+        return parts
+    # in chunks of the largest step, one behind the other through the stages
+    chunk = np.minimum(schedule.prompts, setting.max_batched_tokens)
+    chunks = schedule.prompts / chunk
+    waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
+    products, collectives = _tokens(setting, sources, chunk)
+    sequences = schedule.prompts / schedule.lengths
+    kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, setting.tp)
+    parts["products"] = float(np.sum(chunks * waited * products)) * US
+    parts["collectives"] = float(np.sum(chunks * waited * collectives)) * US
+    parts["attention"] = float(np.sum(kernels * waited)) * model.layers * US
+    parts["layers"] = float(np.sum(chunks * waited)) * model.depth * US
+    return {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
 
 
 def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray, ObjectArray
-from ..evaluation.intervals import NINETY_PERCENT
+from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware.constants import constant
 from ..laws.fused_attention import Attention

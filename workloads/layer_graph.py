@@ -27,12 +27,8 @@ from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
 from ..output import visible
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
-from ..readers.execution_trace import is_execution_trace
-from ..readers.files import head
-from ..readers.onnx_model import is_onnx
 from ..remarks import Remark
 from ..table.measurements import LARGEST
-from .graph_files import TIMES_STATED, is_published, onnx_layers, published_layers, traced_layers
 from .setting import stated_of, understood
 
 _US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
@@ -46,6 +42,8 @@ _OTHER_NAMES: Final = {
 _KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
 _TYPES: Final = ("dtype_a", "dtype_b", "dtype_out")
 _TEXTS: Final = (*_TYPES, "variant", "layout", "direction", "scale_block")
+SPREAD: Final = "spread"
+"""Attribute of an exported forecast: the standard deviation of the logarithm of its time."""
 MOST: Final = 20_000
 """Layers of a graph."""
 
@@ -73,13 +71,15 @@ class LayerOfGraph:
 class LayerGraph:
     """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked.
 
-    ``remarks`` say what the file held that no layer stands for.
+    ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of stated times that
+    another forecast made.
     """
 
     name: str
     layers: tuple[LayerOfGraph, ...]
     chained: bool = False
     remarks: tuple[Remark, ...] = ()
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         sizes[str(name)] = int(size)
     graph = read_layers(stated["model"], sizes, str(stated.get("time_unit", "")), known.get("tp", 1))
     for name in ("time_unit", "tp"):
-        if name in stated and not any(one.code == TIMES_STATED for one in graph.remarks):
+        if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
     known["model"] = graph
     return GraphSetting(**known)
@@ -139,9 +139,9 @@ def is_graph(model: object) -> bool:
     if isinstance(model, LayerGraph):
         return True
     if isinstance(model, Mapping):
-        return isinstance(model.get("layers"), list) or is_published(model)
+        return isinstance(model.get("layers"), list) or _is_published(model)
     path = Path(str(model))
-    if path.suffix.lower() == ".csv" or is_onnx(path) or _is_trace(path):
+    if path.suffix.lower() == ".csv" or _is_onnx(path) or _is_trace(path):
         return True
     return path.suffix == ".json" and is_graph(_json(path))
 
@@ -174,12 +174,18 @@ def read_layers(
     if isinstance(model, Mapping):
         return _of_contents(model, "the graph", unit, tp)
     path = Path(model)
-    if dims and not is_onnx(path):
+    if dims and not _is_onnx(path):
         raise ParameterError("dims", f"are for ONNX models, {path.name} is none")
     try:
-        if is_onnx(path) or _is_trace(path):
-            layers, notes = onnx_layers(path, dims) if is_onnx(path) else traced_layers(path)
-            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
+        if _is_onnx(path) or _is_trace(path):
+            from .graph_files import onnx_layers, traced_layers  # here: most models are no graph, and readers take long
+
+            spread = 0.0
+            if _is_onnx(path):
+                layers, notes = onnx_layers(path, dims)
+            else:
+                layers, notes, spread = traced_layers(path)
+            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread)
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:
@@ -199,15 +205,33 @@ def read_layers(
 def _of_contents(found: Mapping[str, Any], name: str, unit: str, tp: int) -> LayerGraph:
     """Return the graph of a JSON object, its own layers or a planner's nodes."""
     name = str(found.get("name") or name)
-    if not is_published(found):
+    if not _is_published(found):
         layers = found.get("layers")
         return _graph(name, layers if isinstance(layers, list) else [])
+    from .graph_files import published_layers
+
     layers, notes = published_layers(found, unit, tp)
     return replace(_graph(name, layers), remarks=tuple(notes))
 
 
 def _is_trace(path: Path) -> bool:
-    return path.is_file() and is_execution_trace(head(path))
+    if not path.is_file():
+        return False
+    from ..readers.execution_trace import is_execution_trace
+    from ..readers.files import head
+
+    return is_execution_trace(head(path))
+
+
+def _is_onnx(path: Path) -> bool:
+    return path.suffix.lower() == ".onnx" and path.is_file()
+
+
+def _is_published(found: Mapping[str, Any]) -> bool:
+    """Whether the contents of a JSON file are the input of a planner, in one of the two forms."""
+    nodes = found.get("nodes")
+    first = nodes[0] if isinstance(nodes, list) and nodes else None
+    return isinstance(first, dict) and any(mark in first for mark in ("fpgaLatency", "TMPCs"))
 
 
 def _json(path: Path) -> dict[str, Any]:

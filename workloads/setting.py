@@ -186,8 +186,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
     model = known_models.find(stated["model"]) if "model" in stated else None
     if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
-        listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
-        raise ParameterError(missing[0], f"{'are' if len(missing) > 1 else 'is'} needed to forecast {kind}: {listed}")
+        beside = f", as are {' and '.join(missing[1:])}" if missing[1:] else ""
+        raise ParameterError(missing[0], f"is needed to forecast {kind}{beside}")
     assert model is not None
     values: dict[str, Any] = understood(stated)
     named = known_models.FORMATS.search(stated["model"].lower()) if isinstance(stated["model"], str) else None

@@ -24,12 +24,12 @@ ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_l
 
 @pytest.fixture(scope="module")
 def grid() -> fc.Forecasts:
-    return fc.forecast("llama-3.1-405b", **{**ASKED, "gpus": [4, 8], "batch": [1, 8, 64, 4096]}, price=2.5, need=0.2)
+    return fc.forecast("llama-3.1-405b", **{**ASKED, "gpus": [2, 4, 8], "batch": [1, 8, 64, 4096]}, price=2.5, need=0.2)
 
 
 def test_a_grid_is_a_table(grid: fc.Forecasts) -> None:
     table = grid.table
-    assert table[["gpus", "batch"]].values.tolist() == [[g, b] for g in (4, 8) for b in (1, 8, 64, 4096)]
+    assert table[["gpus", "batch"]].values.tolist() == [[g, b] for g in (2, 4, 8) for b in (1, 8, 64, 4096)]
     answered = table[table["fits"]]
     assert (answered["lower"] < answered["predicted"]).all()
     assert answered["cost"].to_numpy() == pytest.approx(
@@ -57,8 +57,8 @@ def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     assert "llama-3.1-405b" in grid._repr_html_()
     assert grid.plot_batch("input_len") is None
     shown = (tmp_path / "out" / "forecast.html").read_text()
-    assert shown.count("<template>") == 8
-    assert [len(json.loads(unescape(text))) for text in re.findall('data-values="([^"]*)"', shown)] == [2, 4]
+    assert shown.count("<template>") == 12
+    assert [len(json.loads(unescape(text))) for text in re.findall('data-values="([^"]*)"', shown)] == [3, 4]
 
 
 def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
 
 
 def test_the_command_answers_in_json() -> None:
-    line = "forecast run llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input-len 128 --output-len 64"
+    line = "forecast llama-3.1-70b --gpu MI300X --gpus 8 --dtype fp8 --batch 1:8 --input-len 128 --output-len 64"
     result = call(*line.split(), "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -86,11 +86,11 @@ def test_the_command_answers_in_json() -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("forecast run llama-3.1-70b --batch x", "--batch"),
-        ("forecast run llama-3.1-70b --gpus 8", "--batch"),
-        ("forecast run llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
-        ("forecast run llama-3.1-70b --batch 1 --input-len 1 --output-len 1 --need much", "--need"),
-        ("forecast run llama-3.1-70b --batch 1 --output-len 1", "--input-len"),
+        ("forecast llama-3.1-70b --batch x", "--batch"),
+        ("forecast llama-3.1-70b --gpus 8", "--batch"),
+        ("forecast llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
+        ("forecast llama-3.1-70b --batch 1 --input-len 1 --output-len 1 --need much", "--need"),
+        ("forecast llama-3.1-70b --batch 1 --output-len 1", "--input-len"),
         ("forecast train llama-3.1-70b --gpus 8 --seq-len 128", "--global-batch"),
         ("forecast hpl --gpu MI250X --gpus 0", "--gpus"),
         ("forecast train llama-3.1-70b --tp 3 --global-batch 8 --seq-len 128", "--tp"),
@@ -227,3 +227,39 @@ def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: P
         fc.forecast("llama-2-7b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(own))
     with pytest.raises(fc.DataError, match="training"):
         fc.forecast(**runs[0], release="vllm-0.10.0")
+
+
+def test_a_table_of_which_no_row_is_understood_is_the_users_mistake(tmp_path: Path) -> None:
+    good, bad = "llama-3.1-8b,MI300X,1,8,8", "no such model,MI300X,1,8,8"
+    for rows, code in (([bad], 2), ([bad, bad], 2), ([good, bad], 0)):
+        (tmp_path / "cases.csv").write_text("\n".join(["model,gpu,batch,input_len,output_len", *rows]))
+        assert call("forecast", "cases", tmp_path / "cases.csv").exit_code == code
+
+
+def test_each_gpu_has_its_price() -> None:
+    asked = {**ASKED, "gpu": ["MI300X", "H200"], "batch": 4}
+    found = fc.forecast("llama-3.1-8b", **asked, price={"mi300x": 2.0, "H200": 3.5}).table
+    assert found["cost"].tolist() == pytest.approx((found["predicted"] / 3600 * 8 * np.array([2.0, 3.5])).tolist())
+    with pytest.raises(fc.FlopcastError, match="none of H200"):
+        fc.forecast("llama-3.1-8b", **asked, price={"MI300X": 2.0})
+    line = "forecast llama-3.1-8b --gpu MI300X,H200 --batch 4 --input-len 8 --output-len 8 --json --price"
+    assert call(*line.split(), "MI300X=2/h,H200=3.5").exit_code == 0
+    assert call(*line.split(), "MI300X=2,3.5").exit_code == 2
+
+
+def test_the_frontier_of_each_gpu_is_named_and_pages_choose_gpus_by_name(tmp_path: Path) -> None:
+    found = fc.forecast("llama-3.1-8b", **{**ASKED, "gpu": ["MI300X", "H200"], "batch": [1, 16, 64]})
+    pareto = found.plot_pareto()
+    assert pareto is not None
+    assert [line.name for line in pareto.data if line.showlegend is None] == ["front of MI300X", "front of H200 SXM"]
+    found.save(tmp_path / "out")
+    page = (tmp_path / "out" / "forecast.html").read_text()
+    assert '<option value="0">MI300X</option>' in page
+    assert page.count('<input type="range"') == 1
+
+
+def test_a_model_alone_is_a_forecast_and_other_words_are_commands() -> None:
+    line = "--batch 1 --input-len 8 --output-len 8 --json"
+    for words in (f"llama-3.1-8b {line}", f"{line} llama-3.1-8b"):
+        assert json.loads(call("forecast", *words.split()).stdout)["forecasts"][0]["fits"]
+    assert call("forecast", "MODEL", "--help").exit_code == call("forecast", "hpl", "--help").exit_code == 0

@@ -23,7 +23,7 @@ COMMANDS = {
     "check": f"check TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --out OUT",
     "ingest": "ingest TRACE --out OUT",
     "project": "project TRACE --target MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
-    "forecast": "forecast run llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input-len 128,2048 --output-len 99 "
+    "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input-len 128,2048 --output-len 99 "
     "--out OUT",
     "scale": f"scale predict {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --sizes 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",

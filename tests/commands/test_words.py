@@ -30,7 +30,7 @@ CALLED: dict[str, Callable[..., Any]] = {
     "plan": profilers.plan,
     "measure": measure,
     "fetch": fetching.fetch,
-    "forecast run": forecasting.forecast,
+    "forecast MODEL": forecasting.forecast,
     "forecast train": forecasting.forecast,
     "forecast cases": forecasting.forecast,
     "forecast hpl": supercomputers.hpl,

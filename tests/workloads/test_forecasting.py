@@ -65,9 +65,41 @@ def test_what_does_not_fit_has_no_time_but_a_way_out() -> None:
     assert found.reason.values["needed_tp"] == 8
     assert found.sure(0.5) == "unknown"
     assert forecast({**ASKED, "batch": 8, "model": "llama-3.1-405b", "dtype": "bf16", "gpus": 8}).fits
-    largest = _answer(input_len=32768, batch=10_000).reason.values["largest_batch"]
-    assert _answer(input_len=32768, batch=largest).fits
-    assert _answer(input_len=32768, batch=largest + 8).fits is False
+
+
+def test_sequences_that_have_no_room_wait() -> None:
+    work = {"input_len": 32768, "output_len": 512}
+    queued = _answer(**work, batch=512)
+    at_once = int(queued.details["sequences_at_once"])
+    assert at_once < 512
+    assert [note.values["at_once"] for note in queued.remarks if note.code == "queued"] == [at_once]
+    whole = _answer(**work, batch=at_once)
+    assert "queued" not in [note.code for note in whole.remarks]
+    assert queued.predicted > 512 / at_once * whole.predicted * 0.9
+    assert "first_token_s" in whole.details
+    assert "first_token_s" not in queued.details
+
+
+def test_the_time_per_token_is_that_of_decoding() -> None:
+    found = _answer(batch=8, input_len=8192, output_len=100)
+    first, each = found.details["first_token_s"], found.details["seconds_per_token"]
+    assert first + 99 * each == pytest.approx(found.predicted, rel=0.02)
+    assert each < 0.7 * found.predicted / 100
+    assert found.details["first_token_s_lower"] < first < found.details["first_token_s_upper"]
+
+
+def test_eager_launches_hide_behind_long_kernels_and_have_a_spread() -> None:
+    few, many = ({"batch": size, "input_len": 128, "output_len": 64} for size in (1, 1024))
+    slower = {size: _answer(**work, eager=True).predicted / _answer(**work).predicted
+              for size, work in ((1, few), (1024, many))}  # fmt: skip
+    assert slower[1] > 1.15
+    assert slower[1024] < 1.02
+    assert _answer(**few, eager=True).spreads["eager"] > 0.03
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(ParameterError, match=r"batch.*input_len and output_len"):
+        forecast({"model": "llama-3.1-70b", "gpu": "MI300X"})
 
 
 def test_requests_that_wait_for_memory_take_longer_than_their_share() -> None:

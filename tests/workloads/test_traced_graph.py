@@ -119,14 +119,23 @@ def test_a_forecast_goes_out_as_chakra_and_comes_back(tmp_path: Path) -> None:
     assert [one.code for one in back.answers[0].remarks] == ["times-of-trace", "layers-by-source"]
 
 
+def test_the_interval_of_a_forecast_goes_out_and_comes_back(tmp_path: Path) -> None:
+    moved = {"layers": [{"name": "a", "time_us": 10_000}, {"name": "b", "time_us": 50_000}]}
+    found = fc.forecast(moved, gpu="MI355X", measured_on="MI300X")
+    found.save_chakra(tmp_path / "out")
+    (before,), (after,) = found.answers, fc.forecast(tmp_path / "out" / "chakra.0.et", gpu="MI355X").answers
+    assert before.half_width > 0.3
+    assert (after.lower, after.upper) == pytest.approx((before.lower, before.upper), rel=0.02)
+
+
 def test_the_command_writes_chakra_and_names_its_options(tmp_path: Path) -> None:
     path = written(tmp_path, call(2, "aten::relu", [64, 64]))
-    done = running.call("forecast", "run", path, "--gpu", "MI300X", "--chakra", tmp_path / "out")
+    done = running.call("forecast", path, "--gpu", "MI300X", "--chakra", tmp_path / "out")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "chakra.0.et").is_file()
-    refused = running.call("forecast", "run", path, "--gpu", "MI300X", "--dims", "batch=8")
+    refused = running.call("forecast", path, "--gpu", "MI300X", "--dims", "batch=8")
     assert (refused.exit_code, "--dims" in refused.output) == (2, True)
-    refused = running.call("forecast", "run", path, "--gpu", "MI300X,MI355X", "--chakra", tmp_path / "other")
+    refused = running.call("forecast", path, "--gpu", "MI300X,MI355X", "--chakra", tmp_path / "other")
     assert (refused.exit_code, "--chakra must be" in refused.output) == (2, True)
 
 
