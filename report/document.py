@@ -362,6 +362,19 @@ def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, .
     return tuple(Row(tuple(one), tone) for one in cells)
 
 
+def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tuple[str, ...]]:
+    """Return the named columns of each row in words, each by its function; no rows of no table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> cells_of(pd.DataFrame({"name": ["gemm"], "us": [2.5]}), name=str, us="{:.2f}".format)
+    [('gemm', '2.50')]
+    """
+    rows = () if table is None else zip(*(table[name] for name in how), strict=True)
+    return [tuple(form(value) for form, value in zip(how.values(), row, strict=True)) for row in rows]
+
+
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a table as JSON types."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

@@ -30,10 +30,11 @@ from .document import (
     Row,
     Section,
     Table,
+    cells_of,
     columns,
     lines,
-    records,
     remarked,
+    rows,
 )
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant
@@ -56,9 +57,9 @@ def plan_document(chosen: Plan) -> Document:
     """Return the recommended protocol, one line per setting, and what its figures do not say by themselves."""
     logger = f"a window of {chosen.interval_us:g} µs" if chosen.interval_us else "a logger of instantaneous power"
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
-    rows = [Row((setting, value, Cell(why, "soft"))) for setting, value, why in plan_rows(chosen)]
+    cells = [(setting, value, Cell(why, "soft")) for setting, value, why in plan_rows(chosen)]
     return Document(
-        opening=[Table(columns("setting", "value", ""), rows, title=title)],
+        opening=[Table(columns("setting", "value", ""), rows(cells), title=title)],
         closing=[lines([*map(str, chosen.advice)], "answer")],
         data=plan_json(chosen),
     )
@@ -110,19 +111,13 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 def record_document(found: Recorded) -> Document:
     """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
     heads = columns("kernel", numbers=["time, µs", "runs", "executions", "steady from", "longest unthrottled"])
-    rows = [
-        Row(
-            (
-                one.kernel,
-                significant(one.kernel_us),
-                f"{one.runs}",
-                f"{one.executions}",
-                f"{one.steady_from}",
-                f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
-            )
+    cells = [
+        (
+            one.kernel, significant(one.kernel_us), f"{one.runs}", f"{one.executions}", f"{one.steady_from}",
+            f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
         )
         for one in found.protocols
-    ]
+    ]  # fmt: skip
     caption = (
         "executions: of each run; steady from: the execution from which power is steady; longest unthrottled: the most "
         "executions back to back before power falls, of those searched"
@@ -141,7 +136,7 @@ def record_document(found: Recorded) -> Document:
     ]
     title = f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: {found.readings} readings"
     return Document(
-        opening=[Table(heads, rows, title=title, caption=caption)],
+        opening=[Table(heads, rows(cells), title=title, caption=caption)],
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
         data={
             "schema": SCHEMA,
@@ -208,40 +203,36 @@ def _headline(one: KernelPower, level: float) -> Headline:
 
 def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
     """Return one row per kernel and component (`power.profile.compare`), each ``named`` or the first of a kernel."""
-    rows = [
-        Row((str(name) if named or not place else "", *component_cells(row)), ends=place == len(group) - 1)
-        for name, group in compared.groupby("kernel", sort=False)
-        for place, row in enumerate(group.to_dict("records"))
-    ]
+    said: list[Row] = []
+    for name, group in compared.groupby("kernel", sort=False):
+        cells = cells_of(
+            group, component=str, **{"class": str}, kernel_us=significant, sse_w=significant, ssp_w=significant,
+            sse_error_percent=lambda error: formatted(error, "{:+.1f}"), peak_w=significant, share=_percent,
+            energy_j=_millijoule, lower_j=_millijoule, upper_j=_millijoule,
+        )  # fmt: skip
+        for place, (*own, energy, lower, upper) in enumerate(cells, 1):
+            first = str(name) if named or place == 1 else ""
+            said.append(Row((first, *own, f"{energy} [{lower}, {upper}]"), ends=place == len(group)))
     caption = "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
-    return Table(COLUMNS, rows, title="Power of kernels, means over their time", caption=caption)
+    return Table(COLUMNS, said, title="Power of kernels, means over their time", caption=caption)
 
 
-def component_cells(row: dict[Any, Any]) -> tuple[str, ...]:
-    """Return the figures of one row of `compare`, as words, from the component on."""
-    return (
-        str(row["component"]),
-        str(row["class"]),
-        significant(row["kernel_us"]),
-        significant(row["sse_w"]),
-        significant(row["ssp_w"]),
-        formatted(row["sse_error_percent"], "{:+.1f}"),
-        significant(row["peak_w"]),
-        number(100 * row["share"]),
-        "{} [{}, {}]".format(*(significant(1e3 * row[name]) for name in ("energy_j", "lower_j", "upper_j"))),
-    )
+def _percent(part: float) -> str:
+    return number(100 * part)
+
+
+def _millijoule(energy_j: float) -> str:
+    return significant(1e3 * energy_j)
+
+
+_hundredths = partial(formatted, form="{:.2f}")
 
 
 def class_table(classes: pd.DataFrame) -> Table:
     """Return the mean power of each component over the kernels of a class; no rows where no kernel has a class."""
-    rows = [
-        Row(
-            (row["class"], row["component"], str(row["kernels"]), significant(row["ssp_w"]), number(100 * row["share"]))
-        )
-        for row in classes.to_dict("records")
-    ]
+    cells = cells_of(classes, **{"class": str}, component=str, kernels=str, ssp_w=significant, share=_percent)
     heads = columns("class", "component", numbers=["kernels", "SSP, W", "share, %"])
-    return Table(heads, rows, title="By op-to-byte class: means over kernels")
+    return Table(heads, rows(cells), title="By op-to-byte class: means over kernels")
 
 
 _ISOLATION: Final = {
@@ -438,75 +429,50 @@ def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
 
 def _bounds(found: Lessons) -> Table:
     heads = [_NAME, Column("bound by", "name"), *_numbers("FLOP/B", "balance", "growth", "TFLOP/s")]
-    rows = [
-        Row(
-            (
-                row["kernel"],
-                row["bound"].removesuffix("-bound") or "–",
-                *(significant(row[name]) for name in ("flops_per_byte", "balance")),
-                formatted(row["growth"], "{:.2f}"),
-                significant(row["tflops"]),
-                row["dominant"] or "–",
-                number(100 * row["dominant_share"]),
-            )
-        )
-        for row in records(found.kernels)
-        if row["bound"] or row["dominant"]
-    ]
+    known = found.kernels[found.kernels["bound"].ne("") | found.kernels["dominant"].ne("")]
+    cells = cells_of(
+        known, kernel=str, bound=lambda bound: bound.removesuffix("-bound") or "–", flops_per_byte=significant,
+        balance=significant, growth=_hundredths, tflops=significant, dominant=lambda name: name or "–",
+        dominant_share=_percent,
+    )  # fmt: skip
     caption = (
         "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives by latency where their "
         "time grows with less than the root of their size (growth: the power of it); dominant: the component that "
         "draws most"
     )
-    return Table([*heads, Column("dominant", "name"), *_numbers("share, %")], rows, "What bounds kernels", caption)
+    return Table(
+        [*heads, Column("dominant", "name"), *_numbers("share, %")], rows(cells), "What bounds kernels", caption
+    )
 
 
 def _throughput(found: Lessons) -> Table:
     heads = columns("component", numbers=["kernels", "W per TFLOP/s", "W at none", "correlation"])
-    rows = [
-        Row(
-            (
-                row["component"],
-                f"{row['kernels']}",
-                *(significant(row[name]) for name in ("slope_w", "rest_w")),
-                formatted(row["correlation"], "{:.2f}"),
-                "follows"
-                if row["follows"]
-                else "too few tell"
-                if row["correlation"] >= LEAST_CORRELATION
-                else "does not",
-            )
-        )
-        for row in records(found.throughput)
-    ]
+    told = np.where(found.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not")
+    cells = cells_of(
+        found.throughput.assign(follows=np.where(found.throughput["follows"], "follows", told)), component=str,
+        kernels=str, slope_w=significant, rest_w=significant, correlation=_hundredths, follows=str,
+    )  # fmt: skip
     caption = "The line of steady power over achieved throughput of the kernels that compute"
-    return Table([*heads, Column("throughput", "name")], rows, "Which power follows throughput", caption)
+    return Table([*heads, Column("throughput", "name")], rows(cells), "Which power follows throughput", caption)
 
 
 def _complements(found: Lessons) -> Table:
     heads = [_NAME, Column("loads", "name"), Column("other", "prose", least=12), Column("loads", "name")]
-    rows = [
-        Row(
-            (row["kernel"], row["peak"], row["other"], row["other_peak"], number(100 * row["together"]), row["busiest"])
-        )
-        for row in records(found.complements)
-    ]
+    cells = cells_of(found.complements, kernel=str, peak=str, other=str, other_peak=str, together=_percent, busiest=str)
     caption = (
         f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} % of the most that a "
         "kernel here draws; together: of the fullest component"
     )
     title = "Which kernels complement each other"
-    return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows, title, caption, shown=8)
+    return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows(cells), title, caption, shown=8)
 
 
 def _interleaved(found: Lessons) -> Table:
     heads = [_NAME, *_numbers("time", "power", "energy")]
-    rows = [
-        Row((row["kernel"], *(formatted(row[f"{name}_ratio"], "{:.3f}") for name in ("time", "power", "energy"))))
-        for row in records(found.interleaved)
-    ]
+    ratio = partial(formatted, form="{:.3f}")
+    cells = cells_of(found.interleaved, kernel=str, time_ratio=ratio, power_ratio=ratio, energy_ratio=ratio)
     caption = "Times what it is in runs with no other kernel; no energy where the power is that of a mixture"
-    return Table(heads, rows, "Interleaved with other kernels, against alone", caption)
+    return Table(heads, rows(cells), "Interleaved with other kernels, against alone", caption)
 
 
 def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
@@ -530,21 +496,13 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
             hovertemplate="%{text}: %{x:.4g} W<extra></extra>",
         )  # fmt: skip
     for at, one in enumerate(kernels):
-        name = (
-            one.kernel
-        )  # of a long one the middle goes: kernels differ in what they are, and in the size, which is last
-        if len(name) > _LONGEST:
+        name = one.kernel
+        if len(name) > _LONGEST:  # the middle goes: kernels differ in what they are, and in the size, which is last
             name = f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
         figure.add_annotation(
-            x=0,
-            y=at - 0.26,
-            text=escape(name),
+            x=0, y=at - 0.26, xshift=-2, xanchor="left", yanchor="bottom", text=escape(name), font={"size": 12},
             showarrow=False,
-            xanchor="left",
-            yanchor="bottom",
-            font={"size": 12},
-            xshift=-2,
-        )
+        )  # fmt: skip
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="W", rangemode="tozero")
     figure.update_yaxes(range=[len(kernels) - 0.6, -0.85], showticklabels=False, showgrid=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +25,13 @@ from .document import (
     Row,
     Section,
     Table,
+    cells_of,
     columns,
     lines,
     remarked,
     rows,
 )
-from .formats import NONE, formatted, number, percent, shortened
-from .projection import each
+from .formats import NONE, formatted, milliseconds, number, percent, shortened
 from .training import left_out, title
 
 SCHEMA: Final = 1
@@ -46,7 +47,7 @@ HEADS: Final = (
 BASES: Final = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}
 SHOWN: Final = 10
 """Kernels that are printed."""
-_NAME: Final = 48  # columns for a kernel's name
+_short = partial(shortened, width=48)  # a kernel's name
 
 
 def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]) -> Document:
@@ -100,21 +101,15 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
 def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None = None) -> Document:
     """Return which kernels each pass records and what starts it, or what the passes recorded."""
     outcome, *limits = plan.notes
-    parts: list[Part] = [pass_table(plan)]
+    count = "{:,}".format
+    cells = cells_of(plan.kernels, name=_short, **{"pass": str}, per_step=count, launches=count)
+    heads = columns("kernel", numbers=["pass", "launches per step", "launches"])
+    parts: list[Part] = [Table(heads, rows(cells), "passes")]
     if coverage is None:
         parts += [lines(commands), Lines(remarked(limits))]
     else:
         parts += coverage_parts(coverage)
     return Document(title=str(outcome), opening=parts, data=plan_json(plan, commands, coverage))
-
-
-def pass_table(plan: PassPlan) -> Table:
-    """Return one row per kernel, pass by pass."""
-    cells = [
-        (shortened(row["name"], _NAME), f"{row['pass']}", f"{row['per_step']:,}", f"{row['launches']:,}")
-        for row in plan.kernels.to_dict("records")
-    ]
-    return Table(columns("kernel", numbers=["pass", "launches per step", "launches"]), rows(cells), "passes")
 
 
 def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> dict[str, Any]:
@@ -193,12 +188,9 @@ def trace_table(found: Fidelity) -> Table:
 def kernel_table(found: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
     others = found.kernels[found.kernels["label"] != found.best]
-    cells = [
-        (
-            shortened(str(row.kernel), _NAME), str(row.label), f"{row.count:,}", f"{row.time_us / 1e3:,.3f}",
-            f"{row.ratio:.3f}", f"{row.spread:.3f}",
-        )
-        for row in each(others.head(SHOWN))
-    ]  # fmt: skip
+    cells = cells_of(
+        others.head(SHOWN), kernel=_short, label=str, count="{:,}".format, time_us=milliseconds,
+        ratio="{:.3f}".format, spread="{:.3f}".format,
+    )  # fmt: skip
     heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
     return Table(heads, rows(cells), "kernels")

@@ -40,6 +40,7 @@ from .document import (
     Section,
     Sliders,
     Table,
+    cells_of,
     columns,
     lines,
     records,
@@ -243,21 +244,18 @@ def tables(result: Result) -> dict[str, Table]:
         "dependency": "one queue waiting for another",
         "unexplained": "gaps the trace does not explain",
     }
+    durations, steps = result.durations, result.steps
+    missed = None if durations is None else durations[durations["measured"] < durations["launches"]]
+    named = Column("kernel", "cut", most=60), Column("operator or call", "cut", most=60)
     found: list[tuple[str, str, Sequence[str | Column], Sequence[tuple[str, ...]]]] = [
         (
             "totals",
             "end to end",
             ("added up as", host, "FLOPS scaling", target, "ratio"),
-            [
-                (
-                    WAYS[str(row.aggregation)],
-                    duration(row.measured_us),
-                    duration(row.published_us),
-                    duration(row.projected_us),
-                    f"{row.factor:.3f}",
-                )
-                for row in each(result.totals)
-            ],
+            cells_of(
+                result.totals, aggregation=WAYS.__getitem__, measured_us=duration, published_us=duration,
+                projected_us=duration, factor="{:.3f}".format,
+            ),
         ),
         (
             "classes",
@@ -278,20 +276,14 @@ def tables(result: Result) -> dict[str, Table]:
         (
             "path",
             "longest kernels of the critical path",
-            (_cut("kernel"), "class", "count", "time on it", "share"),
-            [
-                (str(row.name), str(row.op_class), f"{row.count:,}", duration(row.path_us), share(row.share))
-                for row in each(result.path_kernels)
-            ],
+            (named[0], "class", "count", "time on it", "share"),
+            cells_of(result.path_kernels, name=str, op_class=str, count=_COUNT, path_us=duration, share=share),
         ),
         (
             "cpu",
             "what the CPU works for on the critical path",
-            (_cut("operator or call"), "calls", "time on it", "share"),
-            [
-                (str(row.name), f"{row.count:,}", duration(row.path_us), share(row.share))
-                for row in each(cpu_operations(result.projection))
-            ],
+            (named[1], "calls", "time on it", "share"),
+            cells_of(cpu_operations(result.projection), name=str, count=_COUNT, path_us=duration, share=share),
         ),
         (
             "split",
@@ -303,77 +295,56 @@ def tables(result: Result) -> dict[str, Table]:
             "gaps",
             "measured gaps between activities",
             ("cause", "count", "time"),
-            [
-                (str(row.cause), f"{row.count:,}", duration(row.gap_us))
-                for row in each(result.gaps[result.gaps["count"] > 0])
-            ],
+            cells_of(result.gaps[result.gaps["count"] > 0], cause=str, count=_COUNT, gap_us=duration),
         ),
         (
             "interval",
             "what the interval is made of",
             ("source", "± 1 σ", "low", "high", "variance"),
-            [
-                (
-                    source_name(str(row.name)),
-                    spread(row.sigma),
-                    duration(row.low_us),
-                    duration(row.high_us),
-                    share(row.share),
-                )
-                for row in each(result.uncertainty.tornado)
-            ],
+            cells_of(
+                result.uncertainty.tornado, name=source_name, sigma=spread, low_us=duration, high_us=duration,
+                share=share,
+            ),
         ),
         (
             "steps",
             "steps",
             ("step", host, target),
-            [
-                (f"{row.step:.0f}", duration(row.measured_us), duration(row.projected_us))
-                for row in (each(result.steps) if len(result.steps) > 1 else ())
-            ],
+            cells_of(
+                steps if len(steps) > 1 else None, step="{:.0f}".format, measured_us=duration, projected_us=duration
+            ),
         ),
         (
             "other laws",
             "other laws than asked for",
             (Column("because", "words"), "law", "count", "time"),
-            list(_remarks(result.remarks, True)),
+            _remarks(result.remarks, True),
         ),
         (
             "laws",
             "how laws were applied",
             (Column("remark", "words"), "law", "count", "time"),
-            list(_remarks(result.remarks, False)),
+            _remarks(result.remarks, False),
         ),
         (
             "phases",
             "phases",
             ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
-            [
-                (
-                    f"{row.activities:,}",
-                    f"{row.repeats:,}",
-                    f"{row.projected_repeats:,}",
-                    share(row.similarity),
-                    duration(row.measured_us),
-                    duration(row.projected_us),
-                    share(row.error, 2),
-                )
-                for row in (each(result.phases.table) if result.phases is not None else ())
-            ],
+            cells_of(
+                None if result.phases is None else result.phases.table, activities=_COUNT, repeats=_COUNT,
+                projected_repeats=_COUNT, similarity=share, measured_us=duration, projected_us=duration,
+                error=partial(share, digits=2),
+            ),
         ),
         (
             "unmeasured",
             "kernels that no pass measured",
-            (_cut("kernel"), "launches", "measured", "time of the others"),
-            [
-                (str(row.name), f"{row.launches:,}", f"{row.measured:,}", duration(row.unmeasured_us))
-                for row in (each(result.durations) if result.durations is not None else ())
-                if row.measured < row.launches
-            ],
+            (named[0], "launches", "measured", "time of the others"),
+            cells_of(missed, name=str, launches=_COUNT, measured=_COUNT, unmeasured_us=duration),
         ),
         ("sweep", "sweep", *_sweep(result.sweeps)),
         ("grid", "time over the measured one", *_grid(result.grid)),
-    ]
+    ]  # fmt: skip
     made = {
         name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows
     }
@@ -384,31 +355,18 @@ def tables(result: Result) -> dict[str, Table]:
     return made
 
 
-def _cut(head: str) -> Column:
-    return Column(head, "cut", most=60)
-
-
-def each(table: pd.DataFrame) -> Iterator[Any]:
-    """Yield the rows of a table as named tuples, whose types its columns know."""
-    yield from table.itertuples()
+_COUNT: Final = "{:,}".format
 
 
 def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    for row in each(table):
+    every: Any = table.itertuples()  # of types that its columns know
+    for row in every:
         times = (duration(value) for value in (row.measured_us, row.published_us, row.projected_us))
         reach = (duration(value) for value in (row.lower_us, row.upper_us))
         bound = BOUNDS.get(str(row.bound), str(row.bound))
         sigma = spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
-        yield (
-            str(row.op_class),
-            f"{row.count:,}",
-            *times,
-            *reach,
-            formatted(row.factor, "{:.3f}"),
-            sigma,
-            str(row.law),
-            bound,
-        )
+        ratio = formatted(row.factor, "{:.3f}")
+        yield str(row.op_class), f"{row.count:,}", *times, *reach, ratio, sigma, str(row.law), bound
 
 
 def _split(result: Result) -> Iterator[tuple[str, ...]]:
@@ -426,9 +384,8 @@ def _measures(row: pd.Series) -> Iterator[str]:
     return (duration(row[name]) for name in (*names, "overlapped_communication_us"))
 
 
-def _remarks(table: pd.DataFrame, other: bool) -> Iterator[tuple[str, ...]]:
-    for row in each(table[table["other"] == other]):
-        yield joined(row.why), str(row.law), f"{row.count:,}", duration(row.projected_us)
+def _remarks(table: pd.DataFrame, other: bool) -> list[tuple[str, ...]]:
+    return cells_of(table[table["other"] == other], why=joined, law=str, count=_COUNT, projected_us=duration)
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -695,13 +652,10 @@ def _job_sections(job: Job) -> Iterator[Section]:
     )  # fmt: skip
     caption = "means of a rank and a collective, as measured, by the model of the links, and on the target"
     times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
-    cells = [
-        (
-            str(row["collective"]), shortened(str(row["group"]), 24), data_size(row["message_bytes"]),
-            f"{row['count']:,}", *(duration(row[name]) if np.isfinite(row[name]) else "" for name in times),
-        )
-        for row in job.collectives.to_dict("records")
-    ]  # fmt: skip
+    cells = cells_of(
+        job.collectives, collective=str, group=partial(shortened, width=24), message_bytes=data_size, count=_COUNT,
+        **dict.fromkeys(times, lambda time: duration(time) if np.isfinite(time) else ""),
+    )  # fmt: skip
     table = Table(heads, rows(cells), "collectives: waiting and transfer", caption=caption)
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
     yield sent_section(job.sent, job.pairs)
@@ -717,18 +671,11 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
         for row in most
     ]
     heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent", "measured"))
-    cells = [
-        (
-            str(row["collective"]) or "unknown", str(row["group"]), formatted(row["ranks"], "{:.0f}"),
-            data_size(row["message_bytes"]), f"{row['count']:,}", data_size(row["sent_bytes"]),
-            duration(row["measured_us"]),
-        )
-        for row in sent.to_dict("records")
-    ]  # fmt: skip
-    parts: list[Part] = [
-        Bars("Sent, by collective and group", bars),
-        Table(heads, rows(cells), "what ranks send"),
-    ]
+    cells = cells_of(
+        sent, collective=lambda name: name or "unknown", group=str, ranks=lambda ranks: formatted(ranks, "{:.0f}"),
+        message_bytes=data_size, count=_COUNT, sent_bytes=data_size, measured_us=duration,
+    )  # fmt: skip
+    parts: list[Part] = [Bars("Sent, by collective and group", bars), Table(heads, rows(cells), "what ranks send")]
     if len(pairs):
         matrix = Figure(partial(pairs_figure, pairs), "Bytes that each traced rank sends each other")
         heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))

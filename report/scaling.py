@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 
 from ..evaluation.linear_scaling import ValidationResult
 from ..evaluation.metrics import mean_least_most
-from ..evaluation.verdicts import Interval, Outcome, too_few
+from ..evaluation.verdicts import Outcome, too_few
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
 from ..scaling.curves import Curve, CurveTable, published_curves
@@ -43,8 +43,10 @@ from .document import (
     Section,
     Table,
     Tone,
+    cells_of,
     columns,
     lines,
+    records,
     remarked,
     rows,
 )
@@ -463,6 +465,11 @@ COLUMNS: Final = (
     *columns("family", numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems")),
     Column("scaling", "prose"),
 )
+_LEGEND: Final = (
+    "exponent: performance (1 / time) grows with size to this power, 1 = linear; the median over problems with its "
+    f"cluster-bootstrap interval. linear: the interval of {200 * LEVEL - 100:g} % within 1 ± {MARGIN:g}; "
+    f"sub-linear, super-linear: that of {100 * LEVEL:g} % all below or above 1."
+)
 _TONES: Final[dict[Growth, Tone]] = {
     Growth.LINEAR: "good",
     Growth.SUB: "error",
@@ -474,14 +481,16 @@ _TONES: Final[dict[Growth, Tone]] = {
 
 def devices_document(result: DeviceScaling) -> Document:
     """Return the families, the verdict on linear scaling from the smallest device to others, and the data's limits."""
-    families = Table(COLUMNS, [family_row(one) for one in result.families], caption=legend())
+    measured = result.measured
+    names = ", ".join(f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True))
+    families = Table(COLUMNS, [family_row(one) for one in result.families], caption=_LEGEND)
     exponents = "Exponent of every problem, and the median of its family with its interval"
-    curves = Figure(partial(problem_figure, result.measured), "Performance against that on the smallest device")
+    curves = Figure(partial(problem_figure, measured), "Performance against that on the smallest device")
     verdicts = lines((line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer")
     told = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
         title="Performance over size, measured",
-        lead=title(result.measured),
+        lead=f"{names}; {len(measured.rows)} problems measured on all",
         sections=[
             Section("How each kernel family scales", [families, Figure(partial(family_figure, result), exponents)],
                     "families", "Families"),
@@ -498,33 +507,14 @@ def family_row(one: FamilyScaling) -> Row:
     spread = f"{one.spread[0]:.2f} to {one.spread[1]:.2f}"
     words = family_words(one) if one.growth is Growth.TOO_FEW else str(one.growth)
     counts = str(one.problems), str(one.groups)
-    return Row((one.name, *counts, exponent_words(one.exponent), spread, Cell(words, _TONES[one.growth])))
+    exponent = f"{one.exponent.value:.2f}" if np.isnan(one.exponent.lower) else str(one.exponent)
+    return Row((one.name, *counts, exponent, spread, Cell(words, _TONES[one.growth])))
 
 
 def family_words(one: FamilyScaling) -> str:
     """Return how a family scales, or why nothing can be said."""
     few = too_few(one.problems, one.groups)
     return str(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
-
-
-def title(measured: DeviceSizes) -> str:
-    """Return which devices, how large, and how many problems."""
-    names = ", ".join(f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True))
-    return f"{names}; {len(measured.rows)} problems measured on all"
-
-
-def legend() -> str:
-    """Return how to read the table."""
-    return (
-        "exponent: performance (1 / time) grows with size to this power, 1 = linear; the median over problems with its "
-        f"cluster-bootstrap interval. linear: the interval of {200 * LEVEL - 100:g} % within 1 ± {MARGIN:g}; "
-        f"sub-linear, super-linear: that of {100 * LEVEL:g} % all below or above 1."
-    )
-
-
-def exponent_words(exponent: Interval) -> str:
-    """Return an exponent with its interval, alone where it has none."""
-    return f"{exponent.value:.2f}" if np.isnan(exponent.lower) else str(exponent)
 
 
 def verdict_lines(verdict: ValidationResult) -> list[str]:
@@ -720,11 +710,8 @@ def speedup_figure(found: pd.DataFrame) -> go.Figure:
 
 def _speedup_table(found: pd.DataFrame) -> Table:
     """Return how much less simulation the scale models take, the published figures beside."""
-    names = ["mean", "published_mean", "least", "most", "published_most"]
-    cells = [
-        (row["scenario"], f"{row['target']:g}", *(formatted(row[name], "{:.2f}") for name in names))
-        for row in found.to_dict("records")
-    ]
+    times = dict.fromkeys(("mean", "published_mean", "least", "most", "published_most"), _percent)
+    cells = cells_of(found, scenario=str, target="{:g}".format, **times)
     heads = columns("scenario", numbers=["at", "average", "published", "least", "most", "published"])
     return Table(heads, rows(cells), "How many times faster the two scale models are simulated than the target")
 
@@ -759,8 +746,4 @@ def trial_table(found: pd.DataFrame) -> Table:
 
 def summaries(trials: pd.DataFrame) -> list[LawSummary]:
     """Return the rows of `published_trials` as summaries."""
-    return [
-        LawSummary(row["law"], row["scenario"], row["target"], row["benchmarks"], row["failed"], row["average"],
-                   row["max"], row["coverage"])
-        for row in trials.to_dict("records")
-    ]  # fmt: skip
+    return [LawSummary(**row) for row in records(trials.rename(columns={"max": "maximum"}).drop(columns="worst"))]

@@ -239,16 +239,18 @@ def _benchmark(
     doublings = fit[-1] * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / fit[-1])))
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
     known, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
+    times = curve.simulation_time_s
+    timed = [times[size] for size in fit] if all(size in times for size in fit) else []
     return BenchmarkPrediction(
         curve=curve,
-        laws=tuple(_law(law, known, grid, level) for law in chosen),
+        laws=tuple(fit_law(law, known, grid, level) for law in chosen),
         scaling=classify(curve),
         cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
-        costs=tuple(_costs(curve, fit, targets)),
+        costs=tuple(SimulationCost(t, times[t], sum(timed), max(timed)) for t in targets if timed and t in times),
     )
 
 
-def _law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> LawPrediction:
+def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> LawPrediction:
     """Fit one law; one that cannot be fitted stays, with its reason."""
     try:
         fitted = law.fit(curve)
@@ -259,15 +261,6 @@ def _law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> LawPr
         reason = error.problem if isinstance(error, CurveError) else str(error)
         return LawPrediction(law.name, grid, nothing, nothing, nothing, failed=reason)
     return LawPrediction(law.name, grid, predicted, np.asarray(lower), np.asarray(upper), tuple(fitted.notes))
-
-
-def _costs(curve: Curve, fit: Sequence[float], targets: Sequence[float]) -> list[SimulationCost]:
-    seconds = [curve.simulation_time_s.get(size) for size in fit]
-    known = [one for one in seconds if one is not None]
-    if len(known) < len(seconds):
-        return []
-    times = curve.simulation_time_s
-    return [SimulationCost(t, times[t], sum(known), max(known)) for t in targets if t in times]
 
 
 def _summary(result: SizePredictions, scenario: str, target: float, law: str) -> LawSummary | None:

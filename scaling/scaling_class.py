@@ -244,7 +244,8 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
     u, v = np.log(curve.sizes), np.log(curve.performance)
-    crossed = _crossed(curve)
+    every = [] if curve.mpki is None else cliffs(curve.miss_sizes, curve.mpki)
+    crossed = tuple(one for one in every if curve.sizes[0] < one.after and one.before < curve.sizes[-1])
     steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
     steps = steps if len(steps) < len(u) - 2 else []
     exponent, error = _growth(u, v, np.array(steps, dtype=np.float64).reshape(-1, len(u)))
@@ -282,12 +283,3 @@ def _growth(u: np.ndarray, v: np.ndarray, steps: np.ndarray) -> tuple[float, flo
     residual = np.where(np.abs(residual) < 1e-12, 0.0, residual)
     variance = residual @ residual / max(len(u) - A.shape[1], 1)
     return float(wanted @ coefficients), float(np.sqrt(variance * (wanted @ np.linalg.pinv(A.T @ A) @ wanted)))
-
-
-def _crossed(curve: Curve) -> tuple[Cliff, ...]:
-    """Return the cliffs among the sizes."""
-    if curve.mpki is None:
-        return ()
-    first, last = curve.sizes[0], curve.sizes[-1]
-    every = cliffs(curve.miss_sizes, curve.mpki)
-    return tuple(cliff for cliff in every if first < cliff.after and cliff.before < last)

@@ -11,10 +11,8 @@ Other benchmarks are those the user has measured and, where they are too few, th
 (`curves.published_curves`). Each is cut like the curve that is predicted (`cases_for`), and a law's errors at the sizes
 cut off are its scores. The
 score of a training benchmark is ``|log(observed / predicted)|`` at a size that the law has not seen. The radius is the
-conformal quantile of the scores, the ceil((m + 1) · level)-th of m [5]_: a new benchmark from the same population is
-covered with probability ``level`` or more, whatever the distribution of the errors. With too few scores for that (fewer
-than 9 at 90 %) it is the prediction interval of normal errors with mean 0, rms · t_m · sqrt(1 + 1/m), and at least the
-largest score.
+conformal quantile of the scores (`evaluation.intervals.conformal_quantile`) [5]_: a new benchmark from the same
+population is covered with probability ``level`` or more, whatever the distribution of the errors.
 
 References
 ----------
@@ -41,6 +39,7 @@ from scipy.optimize import nnls
 
 from ..arrays import FloatArray
 from ..errors import DataError
+from ..evaluation.intervals import conformal_quantile
 from ..remarks import Remark, remark
 from .curves import Curve, CurveError, doublings_away, listed, log_ratio, positive, published_curves
 
@@ -112,17 +111,15 @@ def with_published(training: Sequence[Curve] | None) -> list[Curve]:
 
 def all_cases(curve: Curve, training: Sequence[Curve]) -> list[Case]:
     """Return the case of every training curve of another benchmark that has larger sizes than the part cut off it."""
-    found = (_case(curve, other) for other in training if other.benchmark != curve.benchmark)
-    return [case for case in found if case is not None]
-
-
-def _case(curve: Curve, other: Curve) -> Case | None:
-    """Cut a training curve as the curve was cut; None where nothing remains to predict."""
-    known = curve.sizes
-    if not np.all(np.isin(known, other.sizes)):
-        known = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
-    beyond = other.sizes[other.sizes > known[-1]]
-    return Case(other, _no_wiser(curve, other.cut(known)), beyond) if len(beyond) else None
+    found = []
+    for other in (other for other in training if other.benchmark != curve.benchmark):
+        known = curve.sizes
+        if not np.all(np.isin(known, other.sizes)):
+            known = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
+        beyond = other.sizes[other.sizes > known[-1]]
+        if len(beyond):
+            found.append(Case(other, _no_wiser(curve, other.cut(known)), beyond))
+    return found
 
 
 def _no_wiser(curve: Curve, cut: Curve) -> Curve:
@@ -178,27 +175,11 @@ class Calibration:
         if not self.knots_:
             return np.where(reach > 0, np.inf, 0.0)
         at = np.array([0.0, *(where for where, _ in self.knots_)])
-        radii = np.maximum.accumulate([0.0, *(quantile(scores, level) for _, scores in self.knots_)])
+        radii = np.maximum.accumulate([0.0, *(float(conformal_quantile(scores, level)) for _, scores in self.knots_)])
         bounded = np.isfinite(radii)
         inner = np.interp(reach, at[bounded], radii[bounded])
         inner = np.where(reach > at[bounded][-1], np.inf, inner)
         return np.where(reach > at[-1], radii[-1] * reach / at[-1], inner)
-
-
-def quantile(scores: FloatArray, level: float) -> float:
-    """Return the score that a new one stays within with probability ``level``, from sorted scores.
-
-    Examples
-    --------
-    >>> quantile(np.arange(1.0, 21.0), 0.9)
-    19.0
-    """
-    m = len(scores)
-    rank = int(np.ceil((m + 1) * level - 1e-9))
-    if rank <= m:
-        return float(scores[rank - 1])
-    rms = float(np.sqrt(np.mean(scores**2)))
-    return max(float(scores[-1]), rms * float(stats.t.ppf((1 + level) / 2, m)) * float(np.sqrt(1 + 1 / m)))
 
 
 class ScalingLaw(ABC):
@@ -348,10 +329,6 @@ class RelativeFit:
         of_mean = np.einsum("ij,jk,ik->i", rows, self.covariance, rows)
         return self.noise * np.sqrt(of_mean + scale**2)
 
-    def reach(self, level: float) -> float:
-        """Return how many standard deviations an interval of the level spans to either side: Student's t."""
-        return float(stats.t.ppf((1 + level) / 2, self.freedom))
-
 
 def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = False) -> RelativeFit:
     """Minimise ``|design · b - target|²``, with b ≥ 0 where ``bounded``.
@@ -413,7 +390,7 @@ class LinearInParameters(ScalingLaw):
         rows = self._rows(sizes)
         eta = rows @ self.coefficients_
         scale = np.ones(len(eta)) if self.link == "log" else np.abs(eta)
-        reach = self.result_.reach(level) * self.result_.spread(rows, scale)
+        reach = stats.t.ppf((1 + level) / 2, self.result_.freedom) * self.result_.spread(rows, scale)
         lower, upper = eta - reach, eta + reach
         if self.link == "log":
             return np.exp(lower), np.exp(upper)

@@ -19,8 +19,7 @@ import pandas as pd
 from ..errors import DataError
 from ..evaluation.metrics import mean_least_most, speedup
 from .curves import CHIPLETS, STRONG, WEAK, Curve, published_curves
-from .prediction import LAWS, error_percent
-from .scaling_laws import ScalingLaw
+from .prediction import LAWS, fit_law
 
 SCALE_MODEL = "scale model"
 """What the paper calls its predictor; its printed errors are those of `PROGRAM`."""
@@ -78,12 +77,6 @@ EXPLANATIONS: Final = {
 """Why an error reproduced from the published curves differs from the printed one (`reproduction`)."""
 
 
-def sizes_of(scenario: str, skipped: int = 0) -> tuple[float, ...]:
-    """Return the two sizes of a scenario that predictors are fitted to, the smallest but for those skipped."""
-    curve = next(one for one in published_curves() if one.scenario == scenario)
-    return tuple(curve.sizes[skipped : skipped + 2].tolist())
-
-
 def trial(
     curves: Sequence[Curve],
     scenario: str,
@@ -137,22 +130,12 @@ def trial(
         training = [other for other in curves if other.benchmark != curve.benchmark] if leave_one_out else None
         observed = float(curve.performance[curve.sizes == target][0])
         for name in names:
-            predicted = _predicted(LAWS[name](training), known, target, level)
-            rows.append((scenario, target, curve.benchmark, name, *predicted[:3], observed, predicted[3]))
+            found = fit_law(LAWS[name](training), known, np.array([target]), level)
+            rows.append((scenario, target, curve.benchmark, name, *found.at(target), observed, found.failed))
     columns = ["scenario", "target", "benchmark", "law", "predicted", "lower", "upper", "observed", "failed"]
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(8, "ape", 100 * (frame["predicted"] - frame["observed"]).abs() / frame["observed"])
     return frame
-
-
-def _predicted(law: ScalingLaw, known: Curve, target: float, level: float) -> tuple[float, float, float, str]:
-    """Return prediction, bounds and an empty string, or NaN and why there is none."""
-    try:
-        law.fit(known)
-    except DataError as error:
-        return float("nan"), float("nan"), float("nan"), str(error)
-    lower, upper = law.interval([target], level)
-    return float(law.predict([target])[0]), float(lower[0]), float(upper[0]), ""
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
@@ -194,7 +177,8 @@ def reproduction() -> pd.DataFrame:
     """
     rows = []
     for (scenario, target, skipped), cells in _PRINTED.items():
-        fit = sizes_of(scenario, skipped)
+        curve = next(one for one in published_curves() if one.scenario == scenario)
+        fit = tuple(curve.sizes[skipped : skipped + 2].tolist())
         errors = benchmark_errors(scenario, target, fit)
         found = {name: (float(own.mean()), float(own.max())) for name, own in errors.items()}
         for predictor, printed in zip(PREDICTORS, cells, strict=True):
@@ -211,14 +195,11 @@ def benchmark_errors(scenario: str, target: float, fit: Sequence[float]) -> pd.D
     """Return the error of every benchmark, in %, by the paper's predictors, which learn from no other benchmark."""
     curves = [curve for curve in published_curves() if curve.scenario == scenario]
     names = (*PREDICTORS.values(), EQUATIONS)
-    errors = {name: [_error(LAWS[name](), curve, target, fit) for curve in curves] for name in names}
+    fitted = {name: [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves] for name in names}
+    observed = np.array([curve.measured_at(target) for curve in curves], dtype=float)
+    predicted = {name: np.array([law.predict([target])[0] for law in laws]) for name, laws in fitted.items()}
+    errors = {name: 100 * np.abs(values - observed) / observed for name, values in predicted.items()}
     return pd.DataFrame(errors, index=[curve.benchmark for curve in curves])
-
-
-def _error(law: ScalingLaw, curve: Curve, target: float, fit: Sequence[float]) -> float:
-    predicted = float(law.fit(curve.cut(np.array(fit))).predict([target])[0])
-    observed = float(curve.performance[curve.sizes == target][0])
-    return error_percent(predicted, observed)
 
 
 SPEEDUPS: Final = {

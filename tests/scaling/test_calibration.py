@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flopcast.evaluation.intervals import conformal_quantile
 from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scale_models import Program
-from flopcast.scaling.scaling_laws import Calibration, Teachers, all_cases, cases_for, quantile
+from flopcast.scaling.scaling_laws import Calibration, Teachers, all_cases, cases_for
 
 
 def curve(name: str, sizes: list[float], scenario: str = "strong") -> Curve:
@@ -51,13 +52,13 @@ def test_published_benchmarks_join_those_that_are_too_few() -> None:
 
 @pytest.mark.parametrize(("count", "rank"), [(9, 9), (10, 10), (19, 18), (20, 19)])
 def test_conformal_rank(count: int, rank: int) -> None:
-    assert quantile(np.arange(1.0, count + 1), 0.9) == rank
+    assert conformal_quantile(np.arange(1.0, count + 1), 0.9) == rank
 
 
 def test_too_few_scores_take_student_t() -> None:
     # t of 5 degrees of freedom at 95 %: 2.0150
-    assert quantile(np.ones(5), 0.9) == pytest.approx(2.0150 * np.sqrt(1.2), rel=1e-4)
-    assert quantile(np.array([0.0, 0, 0, 0, 0, 0, 0, 10.0]), 0.9) == 10
+    assert conformal_quantile(np.ones(5), 0.9) == pytest.approx(2.0150 * np.sqrt(1.2), rel=1e-4)
+    assert conformal_quantile(np.array([0.0, 0, 0, 0, 0, 0, 0, 10.0]), 0.9) == 10
 
 
 def test_radius_grows_from_nothing_and_on_beyond_the_last_knot() -> None:
