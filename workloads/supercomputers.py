@@ -33,7 +33,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
 from .inference import GIB
-from .releases import DRAWS, standard_normal
+from .releases import DRAWS, PRIORS, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201
 """Of HPCG: flop per byte that it moves."""
@@ -57,9 +57,14 @@ class Spread:
         """Return values at standard normal ones."""
         return self.median * np.exp(self.sigma * normal)
 
+    @classmethod
+    def of(cls, name: str) -> Spread:
+        """Return that of constants.toml."""
+        return cls(PRIORS[name].value, PRIORS[name].spread)
 
-STREAM: Final = Spread(0.848, 0.05)
-"""Part of the bandwidth that a stream reaches where it was not measured: that of a GCD of MI250 (measured.csv)."""
+
+STREAM: Final = Spread.of("hpcg.stream")
+"""Part of the bandwidth that a stream reaches where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,8 @@ def hpcg(
     gpus: int,
     *,
     stream: Spread | None = None,
-    reached: Spread = Spread(0.708, 0.05),
-    scaling: Spread = Spread(0.945, 0.08),
+    reached: Spread = Spread.of("hpcg.reached"),  # noqa: B008
+    scaling: Spread = Spread.of("hpcg.scaling"),  # noqa: B008
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -137,7 +142,7 @@ def _stream(gpu: GPU) -> Spread:
     except UnknownGPUError:  # the user's own, based on none
         return STREAM
     shares = [share for one in known if (share := one.share(find(one.gpu)))]
-    return Spread(max(shares), 0.03) if shares else STREAM
+    return Spread(max(shares), PRIORS["hpcg.measured_stream"].spread) if shares else STREAM
 
 
 def hpl(
@@ -147,10 +152,10 @@ def hpl(
     n: int | None = None,
     nb: int = 512,
     p: int | None = None,
-    product: Spread = Spread(0.74, 0.02),
-    panel_share: Spread = Spread(0.02, 0.3),
-    network_gbs: Spread = Spread(20.0, 0.15),
-    noise: float = 0.02,
+    product: Spread = Spread.of("hpl.product"),  # noqa: B008
+    panel_share: Spread = Spread.of("hpl.panel_share"),  # noqa: B008
+    network_gbs: Spread = Spread.of("hpl.network_gbs"),  # noqa: B008
+    noise: float = PRIORS["hpl.noise"].value,
     machine: Spread | None = None,
     interval: float = 0.9,
     seed: int = 0,
@@ -228,13 +233,14 @@ def hpl(
     seconds = np.sum(list(parts.values()), axis=0)
     inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
+    tuned_percent = 100 * PRIORS["hpl.tuned"].value
     notes = [
         remark(
             "score-moves",
-            f"one machine's own score changed by {18.0:.0f} % in two years of tuning; published scores "
-            f"per device of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), "
+            f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per "
+            f"device of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), "
             "which the interval includes",
-            percent=18.0,
+            percent=tuned_percent,
             machines=round(100 * machine.sigma, 1),
         )
     ]

@@ -30,21 +30,12 @@ from ..projection.collective_laws import collective_us
 from .architecture import Architecture, Layer, cached_per_token, layer
 from .inference import GIB, RESERVED_GIB, US, WIDE_BYTES
 from .kernel_times import LearnedProducts, Sources
+from .releases import PRIORS
 from .setting import Setting
 
-SCORE_BYTES: Final = (9.0, 11.0)
-"""Memory traffic of one score through softmax and dropout where they are not fused with the products, both ways."""
-NORM_BYTES: Final = 22.0
-"""Of one element of the residual stream in one layer forward: two norms, two dropouts with their residual."""
 LORA_RANK: Final = 16
 RING_BACKWARD: Final = 3.0
 """Rounds of the ring backward: keys and values again, and their gradients in 32 bits."""
-HIDDEN_GRADIENTS: Final = 0.8
-"""Part of the sum of gradients that hides behind the backward pass."""
-OPTIMIZER_BYTES: Final = {"adam": 28.0, "adam-8bit": 14.0, "sgd": 14.0}
-"""Read and written per weight: gradient, master weight, states."""
-
-
 BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 """Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
 
@@ -93,9 +84,9 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
         size = trained * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
         spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
         seconds = float(collective_us(setting.gpu, "all_reduce", size, replicas, spread)) * US
-        found["gradients"] = seconds * (micros if setting.zero == 3 else 1) * (1.0 - HIDDEN_GRADIENTS)
+        found["gradients"] = seconds * (micros if setting.zero == 3 else 1) * (1.0 - PRIORS["hidden.gradients"].value)
     own = trained / (replicas if setting.zero else 1)
-    found["optimizer"] = own * OPTIMIZER_BYTES[setting.optimizer] / (bandwidth * 1e9)
+    found["optimizer"] = own * PRIORS["bytes.updated"].of(setting.optimizer) / (bandwidth * 1e9)
     return found
 
 
@@ -139,12 +130,12 @@ def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, fl
         scores = 2.0 * heads * float(law.time_us(setting.seq_len, setting.seq_len, model.head_dim)) * US
         attention, attention_back = (
             times * scores + heads * square * size / bandwidth
-            for times, size in zip((1.0, 2.0), SCORE_BYTES, strict=True)
+            for times, size in zip((1.0, 2.0), PRIORS["bytes.score"].by.values(), strict=True)
         )
     inner = model.met_width
     share = 1.0 / tp if setting.sequence_parallel else 1.0
     activation = WIDE_BYTES * (3.0 if model.gated else 2.0) * inner / tp
-    element = tokens * (NORM_BYTES * model.hidden * share + activation) / bandwidth
+    element = tokens * (PRIORS["bytes.norms"].value * model.hidden * share + activation) / bandwidth
     message = tokens * model.hidden * WIDE_BYTES
     sums = 2.0 * float(collective_us(gpu, "all_reduce", message, tp, setting.network)) * US
     back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
@@ -189,13 +180,6 @@ def _backward(law: ProductLaw | LearnedProducts, one: Layer, tokens: float, *, w
 
 def _sent(setting: Setting, size: float, ranks: int) -> float:
     return float(collective_us(setting.gpu, "send_recv", size, ranks, setting.network)) * US
-
-
-MASTER_BYTES: Final = {"adam": 12.0, "adam-8bit": 6.0, "sgd": 8.0}
-"""Of a trained weight: 32-bit master copy and the optimizer's states."""
-GRADIENT_BYTES: Final = 4.0
-DROPOUT: Final = 3.0
-"""Bytes of masks per element of the residual stream, in models that are trained with dropout (no gated product)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +229,8 @@ def training_memory(setting: Setting) -> TrainingMemory:
     head = tokens * model.vocab / setting.tp * 6.0 if folded else 0.0
     return TrainingMemory(
         weights=every * held / (shared if setting.zero >= 3 else 1.0) / GIB,
-        gradients=trained * GRADIENT_BYTES / (shared if setting.zero >= 2 else 1.0) / GIB,
-        optimizer=trained * MASTER_BYTES[setting.optimizer] / (shared if setting.zero >= 1 else 1.0) / GIB,
+        gradients=trained * PRIORS["bytes.gradient"].value / (shared if setting.zero >= 2 else 1.0) / GIB,
+        optimizer=trained * PRIORS["bytes.states"].of(setting.optimizer) / (shared if setting.zero >= 1 else 1.0) / GIB,
         activations=(kept + head) / GIB,
         available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
     )
@@ -278,7 +262,7 @@ def activation_bytes(setting: Setting) -> float:
     heads = model.heads * model.head_dim
     inputs = 0 if setting.lora else 1  # frozen products need no inputs: those of the down projection, outputs of norms
     within = 2.0 * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner) / tp
-    around = 4.0 * (1 + inputs) * model.hidden + (0.0 if model.gated else DROPOUT * model.hidden)
+    around = 4.0 * (1 + inputs) * model.hidden + (0.0 if model.gated else PRIORS["bytes.dropout"].value * model.hidden)
     kept = tokens * (within + around / (tp if setting.sequence_parallel else 1))
     if not setting.flash and setting.recompute != "selective":
         kept += 5.0 * setting.micro_batch * model.heads / tp * float(setting.seq_len) ** 2 / setting.cp
