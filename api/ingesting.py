@@ -54,6 +54,8 @@ class Ingested:
         What the table holds, by operator and number format.
     above_peak, examples : DataFrame
         Rows above a peak of their device; the first rejected rows of each reason (as of `read`).
+    irregular : DataFrame
+        Spikes, and problems whose repeats disagree (as of `read`), the farthest off first.
     tables : sequence of Surveyed
         Of AIConfigurator's tables, which are counted and not made into rows: what each holds.
     """
@@ -66,6 +68,7 @@ class Ingested:
     profile: Sequence[Profile] = ()
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    irregular: pd.DataFrame = field(default_factory=pd.DataFrame)
     tables: Sequence[Surveyed] = ()
 
     def __repr__(self) -> str:
@@ -98,6 +101,7 @@ class Ingested:
             "profile": [profile_json(one) for one in self.profile],
             "above_peak": self.above_peak.to_dict("records"),
             "rejected_rows": self.examples.to_dict("records"),
+            "irregular": self.irregular.head(LISTED).to_dict("records"),
             **({"tables": survey_json(self.tables)} if self.tables else {}),
         }
 
@@ -105,7 +109,8 @@ class Ingested:
         """Return it as terminals and pages show it; `held` says in words how much the table holds."""
         return ingest_document(
             self.traces, self.rejected, self.notes, self.unreadable, profile=self.profile, above_peak=self.above_peak,
-            examples=self.examples, tables=self.tables, held=held, data=self.to_dict(),
+            examples=self.examples, irregular=self.irregular.head(LISTED), tables=self.tables, held=held,
+            data=self.to_dict(),
         )  # fmt: skip
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
@@ -136,6 +141,8 @@ class Ingested:
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
+LISTED = 1000
+"""Irregular rows that are listed; how many there are stands in a note."""
 COUNTED = remark(
     "rows-counted",
     "rows are counted, not held against their devices: choose some with where, such as op=gemm and engine=vllm, "
@@ -311,7 +318,7 @@ def ingest_measurements(
         Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
     """
     found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
-    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples
+    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
     result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable, *held)
     if strict:
         result.refuse_errors()

@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 
 from ..evaluation.selection import statement
-from ..hardware import GPU
+from ..hardware import EVERY, GPU
 from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
 from ..report.run_folder import SCHEMA
 from ..table.conditions import Where, conditions
+from ..table.problems import HOST
 from ..workers import cpu_model
 
 if TYPE_CHECKING:  # a page of a command that trains nothing need not import what trains
@@ -131,9 +132,21 @@ def _written(value: Any) -> str:
     return repr(value.name if isinstance(value, GPU) else os.fspath(value) if isinstance(value, Path) else value)
 
 
-def metrics_of(dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed) -> dict[str, Any]:
-    """Return what ``metrics.json`` holds."""
+_MORE: Final = r" \(\+\d+ more\)$"  # behind the source of merged repeats
+LISTED: Final = 20
+"""Irregular rows that ``metrics.json`` names."""
+
+
+def metrics_of(
+    dataset: Dataset,
+    measured: Measurements,
+    competition: Competition,
+    model: Deployed,
+    predictions: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return what ``metrics.json`` holds; `predictions` are those of the competition (`Competition.table`)."""
     report = dataset.report
+    irregular, odd = irregular_rows(dataset, measured.irregular)
     notes = [str(note) for note in (*measured.notes, *report.get("remarks", ()), *competition.notes)]
     return {
         "schema": SCHEMA,
@@ -155,14 +168,44 @@ def metrics_of(dataset: Dataset, measured: Measurements, competition: Competitio
             "without_operator": report.get("without_operator") or None,
             "not_published": report["features"]["not_published"],
             "notes": notes,
+            "irregular": odd[["source", "factor", "beside"]].head(LISTED).to_dict("records") if len(odd) else None,
         },
-        "cv": [{**entry, "selected": _stated(entry["selected"])} for entry in competition.summary()],
+        "cv": [
+            {**entry, "selected": _stated(entry["selected"]), **_regular(predictions, entry["scheme"], irregular)}
+            for entry in competition.summary()
+        ],
         "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
         "intervals": model.coverage,
         "ranking": model.ranking,
         "groups": competition.by_group(dataset, model.name),
         "versions": versions(),
     }
+
+
+def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return which workloads are spikes or have repeats that disagree, on the host or the target, and these rows.
+
+    `odd` is `Measurements.irregular`; rows of it that are not among the workloads are left out.
+    """
+    found, used = np.zeros(len(dataset), dtype=bool), np.zeros(len(odd), dtype=bool)
+    for gpu, column in ((dataset.target, "source"), (dataset.host, f"{HOST}source")):
+        if len(odd) and gpu is not None and column in dataset.rows:
+            own = odd["device"].eq(gpu.name).to_numpy() | (gpu == EVERY)
+            rows, named = (
+                words.astype(str).str.replace(_MORE, "", regex=True) for words in (dataset.rows[column], odd["row"])
+            )
+            found |= rows.isin(named[own]).to_numpy()
+            used |= own & named.isin(rows).to_numpy()
+    return found, odd[used]
+
+
+def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> dict[str, Any]:
+    """Return what each model errs by on the workloads that are not irregular, under a scheme; nothing where all are."""
+    if not irregular.any() or irregular.all():
+        return {}
+    own = predictions[predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]]
+    errors = own.groupby("model", sort=False)["ape"].mean()
+    return {"regular": {"rows": int((~irregular).sum()), "irregular": int(irregular.sum()), "e_out": errors.to_dict()}}
 
 
 def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:

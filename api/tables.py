@@ -63,6 +63,8 @@ class Measurements(readers.Measurements):
         Rows faster than a peak of their device allows, the worst first, with their ``share`` of it; whether ``kept``.
     examples : DataFrame
         The first rejected rows of each reason, with their ``values``.
+    irregular : DataFrame
+        Spikes, and problems whose repeats disagree: ``source``, ``factor``, and ``beside`` what; all stay in the frame.
     files : tuple of FileRead
         The files that were read: ``name``, ``size`` in bytes, ``sha256``.
 
@@ -297,6 +299,7 @@ def load_measurements(
         unreadable=unreadable,
         files=tuple(dict.fromkeys(file for one in every for file in one.files)),
         above_peak=pd.concat([one.above_peak for one in every], ignore_index=True),
+        irregular=pd.concat([one.irregular for one in every], ignore_index=True).drop_duplicates(ignore_index=True),
     )
 
 

@@ -412,11 +412,12 @@ def train(
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
     trained = Trained(dataset, model, measured)
-    metrics = metrics_of(dataset, measured, competition, model)
+    predictions = competition.table(dataset)
+    metrics = metrics_of(dataset, measured, competition, model, predictions)
     metrics["provenance"] = provenance(asked, measured, where, seed)
     for cv in metrics["cv"] if trees else ():
         cv["trees"] = forests[cv["scheme"]]
-    saved, predictions = trained_model(trained), competition.table(dataset)
+    saved = trained_model(trained)
     if target_cost is not None:
         cost, run = dataset.rows[COST], dataset.rows.get(f"{HOST}duration_us")
         passes, taken = passes_of(dataset.recipe.columns), time.perf_counter() - started

@@ -26,6 +26,7 @@ from ..errors import DataError, few
 from ..operators.operators import canonical_op
 from ..remarks import remark
 from ..table.conditions import Condition
+from ..table.irregular import off_neighbours
 from .base import LINE, DataFile, Note, Options, RawTable, Reader, register
 from .files import PARQUET, check_size, open_parquet
 from .labels import canonical_device
@@ -566,7 +567,7 @@ class Surveyed:
     rows : mapping of (device, engine, release) to int
         Rows of each.
     spikes, doubles, zeros : int
-        Rows off both their neighbours in the one size that changes by more than `SPIKE`; rows of a problem that the
+        Rows off both their neighbours in the one size that changes (`table.irregular`); rows of a problem that the
         table has more than once, kernel and all; times that are zero or below.
     apart : float
         Median over the doubles of the greatest time by the least.
@@ -581,7 +582,6 @@ class Surveyed:
     apart: float
 
 
-SPIKE: Final = 1.3
 _ALONG: Final = ("m", "num_tokens", "num_token", "step", "isl", "seq_len", "message_size")
 _NOT_KEY: Final = frozenset({"power", "power_limit", "latency", "avg_ms"})
 
@@ -648,12 +648,6 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
     least, most = (function.reduceat(time, first) if len(time) else time for function in (np.minimum, np.maximum))
     several = np.diff(np.r_[first, len(time)]) > 1
     ratio = most[several] / np.maximum(least[several], 1e-12)
-    # Neighbours: rows of the same key one step away, of single rows.
     key, size, time = key[first], size[first], time[first]
-    if len(time) < 3:
-        return 0, int(doubles.sum()), float(np.median(ratio)) if len(ratio) else 1.0
-    inner = (key[:-2] == key[1:-1]) & (key[2:] == key[1:-1])
-    middle, before, after = time[1:-1], time[:-2], time[2:]
-    slow = (middle > SPIKE * before) & (middle > SPIKE * after)
-    fast = (middle * SPIKE < before) & (middle * SPIKE < after)
-    return int((inner & (slow | fast)).sum()), int(doubles.sum()), float(np.median(ratio)) if len(ratio) else 1.0
+    odd = int((off_neighbours(key, size, time)[0] != 1).sum())
+    return odd, int(doubles.sum()), float(np.median(ratio)) if len(ratio) else 1.0

@@ -26,27 +26,28 @@ from ..remarks import Remark
 from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.contents import KIND
+from ..table.irregular import Settled, without_repeats, without_spikes
 from ..table.measurements import EXAMPLES, MEASURED, REFUSED, REFUSED_DETAIL, fill_text, judge
 from ..table.physics import check_keep, hold, other_units
-from ..table.problems import problem_hashes, problem_ids, without_repeats
+from ..table.problems import problem_hashes
 from ..traces.summary import Overview
 from ..workers import Jobs
 from .base import LINE, ORDER, TABLE_BYTES, FileRead, Options, of_rows, without
 from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
 from .reading import (
-    REPEATS_MERGED,
-    REPEATS_STAY,
     Found,
     Measurements,
     Source,
     TraceFailure,
     above_peaks,
+    irregular,
     look,
     prepared,
     read,
     remark_above,
     sort_files,
+    told_of,
 )
 from .tidy import TidyParquetReader, is_quantity
 
@@ -195,14 +196,23 @@ def read_dataset(
             if not totals.files:
                 raise DataError(f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}")
             return read(find_files(places)[:1], options=options, where=where, part=True)  # which says why
-        merged, repeats = spill.merged(options.each)
-    notes = [*totals.notes()]
-    if repeats:
-        notes.append(of_rows(REPEATS_STAY, 1) if options.each else of_rows(REPEATS_MERGED, repeats))
+        repeats = spill.merged(options.each, options.keep)
+    spikes, also = without_spikes(repeats.frame, options.keep), Found()
+    odd = irregular(repeats, spikes, options.each, also)
+    quoted, counts = [totals.examples], pd.concat(before).groupby(level=KIND).sum()
+    for settled in (repeats, spikes):
+        if len(settled.refused):
+            new, first = told_of(settled.refused)
+            rejected.append(new)
+            quoted.append(first)
+            counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
     gone = pd.concat(rejected, ignore_index=True)
+    first = pd.concat(quoted, ignore_index=True)
+    first = first.groupby("reason", sort=False).head(EXAMPLES) if len(first) else first
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()
-    return Measurements(merged, gone, tuple(notes), *read_as, totals.above_peak, totals.examples, counts)
+    notes = (*totals.notes(), *also.notes())
+    return Measurements(spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
 
 
 class _Spill:
@@ -226,22 +236,28 @@ class _Spill:
             own.to_pickle(self._folder / f"{file}-{self._parts:06}")
         self.rows, self._parts = self.rows + len(frame), self._parts + 1
 
-    def merged(self, each: bool) -> tuple[pd.DataFrame, int]:
-        """Return the table of all rows, repeats merged or numbered, in the order they came, and how many repeats."""
-        tables, repeats = [], 0
+    def merged(self, each: bool, keep: Collection[str]) -> Settled:
+        """Return the table of all rows, repeats merged or numbered, in the order they came."""
+        found = []
         for file in range(self.files):
             parts = [pd.read_pickle(path) for path in sorted(self._folder.glob(f"{file}-*"))]
             if parts:
                 rows = fill_text(pd.concat(parts, ignore_index=True))
                 order = rows.pop(_ORDER).to_numpy()
-                first = slice(None) if each else ~pd.Series(problem_ids(rows, kernel=True)).duplicated().to_numpy()
-                table, count = without_repeats(rows, each)
-                tables.append(table.assign(**{_ORDER: order[first]}))
-                repeats += count
-        whole = pd.concat(tables, ignore_index=True).sort_values(_ORDER, ignore_index=True)
+                own = without_repeats(rows, each, keep)
+                refused = own.refused.set_axis(order[own.refused.index])
+                found.append(replace(own, places=order[own.places], refused=refused))
+        places = np.concatenate([own.places for own in found])
+        whole = pd.concat([own.frame for own in found], ignore_index=True).iloc[places.argsort()]
         empty = {name: math.nan if numeric else "" for name, numeric in self._numeric.items() if name not in whole}
         columns = [*self._numeric, *([RUN] if each else [])]
-        return fill_text(whole.assign(**empty)[columns]), repeats
+        return Settled(
+            fill_text(whole.reset_index(drop=True).assign(**empty)[columns]),
+            np.sort(places),
+            sum(own.repeats for own in found),
+            pd.concat([own.odd for own in found], ignore_index=True),
+            pd.concat([own.refused for own in found]).sort_index(),
+        )
 
 
 # Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at once.

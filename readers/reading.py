@@ -19,6 +19,7 @@ from ..operators.operators import OPS, op_of
 from ..remarks import Remark, remark
 from ..table.conditions import Where, conditions, select
 from ..table.contents import KIND
+from ..table.irregular import Settled, remarks, without_repeats, without_spikes
 from ..table.measurements import (
     EXAMPLES,
     LONGEST_TEXT,
@@ -35,7 +36,6 @@ from ..table.measurements import (
     judge,
 )
 from ..table.physics import FINDING, SLIPPED, Held, check_keep, hold, measured_beside, peak_name
-from ..table.problems import without_repeats
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
@@ -272,6 +272,9 @@ class Measurements:
         `duration_us`, `share` of the `peak` (the key of a figure of the GPU), `kept`.
     examples : DataFrame
         The first rejected rows of each reason, with their `values`.
+    irregular : DataFrame
+        Spikes, and problems whose repeats disagree, all of which stay (`table.irregular`): `source`, `row` (the source
+        under which it stands in the table), `device`, `op`, `duration_us`, `factor`, `beside` what.
     rows_before : Series or None
         Rows by operator and number format before repeats were merged.
     """
@@ -285,6 +288,7 @@ class Measurements:
     above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
     rows_before: pd.Series | None = None
+    irregular: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
@@ -643,27 +647,49 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     held, above = _held(every, found, options.keep)
     refused = held.reason != ""
     if refused.any():
-        gone = {"source": every["source"][refused], "reason": held.reason[refused], "detail": held.detail[refused]}
-        new = pd.DataFrame(gone, dtype="str").reset_index(drop=True)
-        names = dict.fromkeys(name for op in every["op"].unique() for name in op_of(op).identity)
-        quoted.append(
-            examples(
-                new, every[[*MEASURED, *[name for name in names if name in every]]][refused].reset_index(drop=True)
-            )
-        )
-        rejected = pd.concat([rejected, new], ignore_index=True)
+        why = {REFUSED: held.reason[refused], REFUSED_DETAIL: held.detail[refused]}
+        new, first = told_of(every[refused].assign(**why))
+        rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
         every = every[~refused]
         if every.empty:
             _refuse_unit(held, found)
             raise _unusable(rejected)
-    every = every.drop(columns=ORDER)
-    merged, repeats = (every.reset_index(drop=True), 0) if part else without_repeats(every, options.each)
-    if repeats:
-        found.add(REPEATS_STAY, 1) if options.each else found.add(REPEATS_MERGED, repeats)
+    every = every.drop(columns=ORDER).reset_index(drop=True)
+    merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
+    if not part:
+        repeats = without_repeats(every, options.each, options.keep)
+        spikes = without_spikes(repeats.frame, options.keep)
+        merged, odd = spikes.frame, irregular(repeats, spikes, options.each, found)
+        for settled in (repeats, spikes):
+            if len(settled.refused):
+                new, first = told_of(settled.refused)
+                rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
+                counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
+        if merged.empty:
+            raise _unusable(rejected)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
-    return Measurements(merged, rejected, found.notes(), *read_as, above, first, every.groupby(KIND).size())
+    return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
+
+
+def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd.DataFrame:
+    """Remark on repeats and on rows that do not go with their like; return the latter, the farthest off first."""
+    if repeats.repeats:
+        found.add(REPEATS_STAY, 1) if each else found.add(REPEATS_MERGED, repeats.repeats)
+    for what, rows in remarks(spikes.odd, repeats.odd):
+        found.add(what, rows)
+    odd = pd.concat([spikes.odd, repeats.odd] if len(repeats.odd) else [spikes.odd], ignore_index=True)
+    far = -np.abs(np.log(odd["factor"].to_numpy(dtype=float)))
+    return odd.iloc[np.lexsort((odd["source"], far))].reset_index(drop=True)
+
+
+def told_of(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return refused rows as `Measurements.rejected` has them, and the first of each reason with their values."""
+    rows = refused.reset_index(drop=True)
+    told = rows[["source", REFUSED, REFUSED_DETAIL]].set_axis(["source", "reason", "detail"], axis=1).astype("str")
+    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
+    return told, examples(told, rows[[*MEASURED, *[name for name in names if name in rows]]])
 
 
 def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:

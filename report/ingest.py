@@ -13,6 +13,7 @@ from ..errors import few
 from ..readers.aiconfigurator import Surveyed
 from ..remarks import Remark
 from ..table.contents import Profile
+from ..table.irregular import times
 from ..table.physics import peak_name
 from ..table.refusals import reason_of
 from ..traces.dispatches import KERNEL, Finding
@@ -45,25 +46,27 @@ def ingest_document(
     profile: Sequence[Profile] = (),
     above_peak: pd.DataFrame | None = None,
     examples: pd.DataFrame | None = None,
+    irregular: pd.DataFrame | None = None,
     tables: Sequence[Surveyed] = (),
     held: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> Document:
     """Return what was read: what traces and the table hold, and what was lost (as for `losses`).
 
-    Rows above a peak and the first rejected ones are those of `readers.Measurements`, `tables` what was counted of
-    AIConfigurator's (`readers.aiconfigurator`); `held` says in words how many
-    rows the table has, where no file says so.
+    Rows above a peak, irregular ones and the first rejected are those of `readers.Measurements`, `tables` what was
+    counted of AIConfigurator's (`readers.aiconfigurator`); `held` says in words how many rows the table has, where no
+    file says so.
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
     refused = [example_table(examples)] if examples is not None and len(examples) else []
     above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
+    above += [irregular_table(irregular)] if irregular is not None and len(irregular) else []
     return Document(
         opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium="page")],
         sections=[
             Section("Traces", [table(traces) for table in parts if traces]),
-            Section("Tables", [held_table(tables), irregular_table(tables)] if tables else []),
+            Section("Tables", [held_table(tables), doubtful_table(tables)] if tables else []),
             Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
             Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
         ],
@@ -127,7 +130,7 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
     )
 
 
-def irregular_table(tables: Sequence[Surveyed]) -> Table:
+def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     """Return a row per kind of table: what of its rows is not as its neighbours are."""
     kinds: dict[tuple[str, str], list[Surveyed]] = {}
     for one in tables:
@@ -229,6 +232,20 @@ def peak_table(above: pd.DataFrame) -> Table:
     title = "rows above a peak of their device"
     rest = _more([row.cells for row in found])
     return Table((*heads, *columns("peak", "row")), found, title, shown=_KINDS, rest=rest)
+
+
+def irregular_table(irregular: pd.DataFrame) -> Table:
+    """Return spikes, and problems whose repeats disagree, the farthest off first."""
+    found = [
+        (
+            *(row[name] for name in ("source", "device", "op")),
+            duration(row["duration_us"]),
+            f"{times(row['factor'])} than {row['beside']}",
+        )
+        for row in irregular.to_dict("records")
+    ]
+    heads = (Column("source", "place"), *columns("device", "operator", numbers=("time",), prose=["beside its like"]))
+    return Table(heads, rows(found, "warning"), "irregular rows", shown=_KINDS, rest=_more(found))
 
 
 def example_table(examples: pd.DataFrame) -> Table:

@@ -71,6 +71,22 @@ class Forest(Struct):
     ir: dict[str, Percent | None]
 
 
+class Irregular(Struct):
+    """A spike, or a problem whose repeats disagree."""
+
+    source: Text
+    factor: Number
+    beside: Text
+
+
+class Regular(Struct):
+    """Errors on the workloads of a scheme that are not irregular."""
+
+    rows: Count
+    irregular: Count
+    e_out: dict[str, Percent | None]
+
+
 class Scheme(Struct):
     """An entry of ``cv``."""
 
@@ -80,6 +96,7 @@ class Scheme(Struct):
     models: list[Model] = []
     selected: Selected | None = None
     trees: list[Forest] | None = None
+    regular: Regular | None = None
 
 
 class Data(Struct):
@@ -101,6 +118,7 @@ class Data(Struct):
     rejected: dict[str, Count] | None = None
     rejected_at: dict[str, Text] | None = None
     notes: list[Text] | None = None
+    irregular: list[Irregular] | None = None
 
 
 class Chosen(Struct):

@@ -17,6 +17,7 @@ from scipy.stats import kendalltau
 from ..errors import few
 from ..remarks import Remark
 from ..sealing import Manifest
+from ..table.irregular import times
 from ..table.measurements import quantity
 from ..table.refusals import reason_of
 from . import figures
@@ -228,6 +229,18 @@ def verdict(cv: Metrics) -> list[str]:
         said.append(f"Of the models alone: {_honest(single)}.")
     if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
         said.append(f"Not told from the best by these data: {few(ties)}.")
+    if regular := cv.get("regular"):
+        errors, table = regular["e_out"], [*(cv.get("baselines") or []), *(cv.get("models") or [])]
+        known = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
+        shown = dict.fromkeys(row["name"] for row in (chosen, baseline, reference(cv)) if row is not None)
+        without = [
+            f"{name} {percent(errors[name])} (instead of {percent(known[name])})"
+            for name in shown
+            if name in known and errors.get(name) is not None
+        ]
+        odd, every = regular["irregular"], regular["irregular"] + regular["rows"]
+        which = f"the {odd:,} of {every:,} workloads that are spikes or whose repeats disagree"
+        said.append(f"Without {which}, the table's errors are: {', '.join(without)}.")
     return said
 
 
@@ -442,9 +455,12 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     heads = columns("rejected because", numbers=["rows"], prose=["first examples"])
     said = [line.text for line in losses({}, data.get("notes") or []).lines]
     said += [f"SHA-256 of the training data: {data['sha256']}"] if data.get("sha256") else []
+    odd = [(one["source"], f"{times(one['factor'])} than {one['beside']}") for one in data.get("irregular") or []]
+    irregular = Table((Column("source", "place"), *columns(prose=["time"])), rows(odd), "irregular rows", medium="page")
     parts = [
         Table(heads, rows(found), medium="page"),
         Lines([] if found else [Line("No row was rejected.")], medium="page"),
+        irregular,
         Lines(lines(said, tone="soft").lines, medium="page"),
     ]
     return Section("Rejected rows", parts, "data", "Data")

@@ -42,6 +42,8 @@ work is), and the least one between the clusters, in which no row lies. Of measu
 _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
 SLIPPED = "other-unit-than-others"
 """Code of a row a thousand times off the others of its operator."""
+STRAY = "stray-time"
+"""The same of one or two rows, which are no cluster: whatever the factor, they are as far off all others."""
 
 
 def peak_name(key: str) -> str:
@@ -109,25 +111,32 @@ def hold(
         for (file, device), factor in units.items():
             if factor > 1:
                 other |= (files == file) & ((devices == device) | (device == ""))
-        slipped = _slipped(np.where(other, np.nan, duration), bound.least_us, frame["op"].to_numpy())
+        slipped, stray = _slipped(np.where(other, np.nan, duration), bound.least_us, frame["op"].to_numpy())
         odd = slipped != 1
-        refused = ((above, "above-peak"), (impossible, "impossible-duration"), (other, "other-unit"), (odd, SLIPPED))
+        refused = (
+            (above, "above-peak"),
+            (impossible, "impossible-duration"),
+            (other, "other-unit"),
+            (odd, SLIPPED),
+            (stray, STRAY),
+        )
         for rows, code in refused:
             reason[rows] = code
         known = np.flatnonzero((above | other) & ~np.isnan(share))
         detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
-        detail[odd] = [f"{time:.4g} µs" for time in duration[odd]]
+        detail[odd | stray] = [f"{time:.4g} µs" for time in duration[odd | stray]]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
     return Held(share, bound.peak, bound.least_us, reason, detail, slipped, units)
 
 
-def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> np.ndarray:
+def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many times too long rows are that lie in a cluster of their own, a thousand times off the others.
 
     Times are compared as what they are of the least time of their work and a launch; of two clusters that one is in
     another unit which is less usual. Arrays of shape (n_rows,), NaN where a time is not known; 1 for all other rows.
+    And which of them are strays: one or two, as far off all others.
     """
-    found = np.ones(len(duration))
+    found, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         usual = np.log(duration / (least_us + _LAUNCH_US) / _MIDDLE)
     known = np.flatnonzero(np.isfinite(usual))
@@ -138,6 +147,12 @@ def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> np.
         if len(rows) < 2 * _LEAST_ROWS:
             continue
         gaps = np.diff(usual[rows])
+        few = _LEAST_ROWS - 1
+        low, high = (np.flatnonzero(part > np.log(_APART[0])) for part in (gaps[:few], gaps[-few:]))
+        below, above = low.max(initial=-1) + 1, (few - high.min() if len(high) else 0)
+        rows = rows[below : len(rows) - above]
+        stray[known[codes == code]] = ~np.isin(known[codes == code], rows)
+        gaps = np.diff(usual[rows])
         cut = int(np.argmax(gaps)) + 1
         sides = rows[:cut], rows[cut:]
         middles = [float(np.median(usual[side])) for side in sides]
@@ -146,7 +161,7 @@ def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> np.
             continue
         long = abs(middles[1]) > abs(middles[0])
         found[sides[1] if long else sides[0]] = factor if long else 1 / factor
-    return found
+    return found, stray
 
 
 def _other_units(

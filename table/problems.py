@@ -20,7 +20,7 @@ from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
 from ..remarks import remark
-from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
+from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
 
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
@@ -65,19 +65,17 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     fastest row.
     """
     frame = frame.reset_index(drop=True)
-    ids = problem_ids(frame, kernel=True)
+    return merged_by(frame, problem_ids(frame, kernel=True))
+
+
+def merged_by(frame: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
+    """Return the table with rows of equal `ids` (n_rows,) as one row, as `merge_duplicates` has it."""
     repeated = pd.Series(ids, index=frame.index).duplicated(keep=False)
     if not repeated.any():
         return frame
     single = frame[~repeated]
     merged = _summarised(frame[repeated], ids[repeated.to_numpy()])
     return pd.concat([single, merged]).sort_index().reset_index(drop=True)
-
-
-def without_repeats(frame: pd.DataFrame, each: bool = False) -> tuple[pd.DataFrame, int]:
-    """Return the table with repeats merged, or numbered where ``each`` is to stay a row, and how many are repeats."""
-    once = fill_text(merge_duplicates(frame))
-    return number_runs(frame) if each else once, len(frame) - len(once)
 
 
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +124,7 @@ def problem_keys(frame: pd.DataFrame) -> np.ndarray:
         part = _told_apart(frame, op.name).take(rows)
         own = np.zeros((2, len(rows)), dtype=np.uint64)
         for name in ("device", *problem_columns(frame, op.name)):
-            own += _hashed(part["device"] if name == "device" else _comparable(part, name), name)
+            own += _hashed(part["device"] if name == "device" else comparable(part, name), name)
         keys[:2, rows] = own
         keys[2:, rows] = own + _hashed(part["kernel"].where(~part["tuned"], ""), "kernel")
     return keys
@@ -156,7 +154,7 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
     first = 0
     for op, rows in each_op(frame):
         part = _told_apart(frame, op.name).take(rows)
-        keys = [_comparable(part, name) for name in problem_columns(frame, op.name)]
+        keys = [comparable(part, name) for name in problem_columns(frame, op.name)]
         keys += [part["device"]] if device else []
         keys += [part["kernel"].where(~part["tuned"], "")] if kernel else []
         numbers = codes_of(keys)
@@ -173,7 +171,7 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
     hashes = np.zeros(len(frame), dtype=np.uint64)
     for op, rows in each_op(frame):
         part = frame.take(rows).reindex(columns=["device", *op.identity])
-        keys = {name: _comparable(part, name) for name in op.identity}
+        keys = {name: comparable(part, name) for name in op.identity}
         plain = {name: key if isinstance(key, pd.Series) else key + 0.0 for name, key in keys.items()}  # no -0.0
         hashes[rows] = pd.util.hash_pandas_object(
             pd.DataFrame(plain, index=part.index).assign(device=part["device"]), index=False
@@ -181,7 +179,7 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
     return hashes
 
 
-def _comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
+def comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
     """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
     words = name in ("op", CACHE) or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
     return words_of(frame, name) if words else as_numbers(frame, name)

@@ -31,6 +31,7 @@ def write_runs(folder: Path, files: int = 5) -> Path:
         if number % 2:
             rows["energy_j"] = rng.choice([1, 2, 3], len(rows))
         rows.loc[3, "duration_us"] = 0.0
+        rows.loc[4, "duration_us"] *= 100
         rows.to_csv(folder / f"{number}.csv", index=False)
     return folder
 
@@ -54,6 +55,10 @@ def test_the_merged_table_is_that_of_memory(dataset: Path, where: list[str] | No
         pd.testing.assert_frame_equal(found.frame, at_once.frame)
         assert found.frame.to_csv() == at_once.frame.to_csv()
         assert {note.code for note in found.notes} >= {note.code for note in at_once.notes} - {"files-excluded"}
+        pd.testing.assert_frame_equal(found.irregular, at_once.irregular)
+        lost = [sorted(map(tuple, one.rejected.to_numpy())) for one in (found, at_once)]
+        assert lost[0] == lost[1]
+        assert any(reason == "contradicting-repeats" for _, reason, _ in lost[0])
         assert [file.sha256 for file in found.files] == [file.sha256 for file in at_once.files]
 
 
