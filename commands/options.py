@@ -142,7 +142,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 PlotOption = Annotated[
     bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.", rich_help_panel=MORE)
 ]
-TopOption = Annotated[int, typer.Option(min=0, help="Features of the ranking to print.", rich_help_panel=MORE)]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="Print all models, the ranking of features, groups and intervals too.")
+]
+TopOption = Annotated[int, typer.Option(min=0, help="Features to print with --all.", rich_help_panel=MORE)]
 ChakraOption = Annotated[
     Path | None,
     typer.Option(

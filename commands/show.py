@@ -13,13 +13,14 @@ import typer
 from ..errors import ArtifactError, ParameterError
 from ..report.run_folder import read_metrics, read_run
 from ..sealing import SIGNATURE, check, signed_by
-from .options import JsonOption, PlotOption, RunArgument, TopOption
+from .options import AllOption, JsonOption, PlotOption, RunArgument, TopOption
 
 PLACE = 40
 
 
 def command(
     run: RunArgument,
+    every: AllOption = False,
     top: TopOption = 10,
     plot: PlotOption = False,
     verify: Annotated[
@@ -50,4 +51,4 @@ def command(
         signer = None if signers is None else signed_by(run, signers)
         show(seal_document(str(run), manifest, signer, signed=(run / SIGNATURE).exists()), as_json=as_json)
         return
-    show(training_document(metrics, predictions, rank=top, plot=plot), as_json=as_json)
+    show(training_document(metrics, predictions, rank=top, run=run, every=every, plot=plot), as_json=as_json)

@@ -9,6 +9,7 @@ import typer
 
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder
 from .options import (
+    AllOption,
     BudgetOption,
     ClusterOption,
     DataArgument,
@@ -64,6 +65,7 @@ def command(
     ] = ("e_out"),
     trees: Annotated[bool, typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).")] = False,
     budget: BudgetOption = None,
+    every: AllOption = False,
     top: TopOption = 10,
     plot: PlotOption = False,
     metric: MetricOption = "duration_us",
@@ -113,5 +115,7 @@ def command(
     from ..report.training import training_document
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
-    found = training_document(run.metrics, run.predictions, rank=top, saved=out is not None, plot=plot)
+    found = training_document(
+        run.metrics, run.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
+    )
     show(found, *written, as_json=as_json)

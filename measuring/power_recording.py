@@ -11,7 +11,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -396,9 +395,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
 
 def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is not known, less."""
-    told = {"kernel": protocol.kernel, "launches": protocol.repeats, "limit_w": math.nan}
-    with suppress(FlopcastError):
-        told["limit_w"] = find(gpu_name).tdp_w or math.nan
+    told = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})
         return {**told, "class": COMMUNICATION, "bytes": row["message_bytes"], "collective": alike}

@@ -103,13 +103,6 @@ class Pauses:
         """Whether the idle power is known, as far as there is need."""
         return self.share <= _NO_PAUSE or len(self.idle) >= LEAST_IDLE
 
-    def idle_w(self, power_w: np.ndarray) -> float:
-        """Return what the idle GPU draws at least, given the power at every time stamp; 0 where too few readings tell.
-
-        After a run power falls to idle at a pace of its own: the lowest readings of twenty count.
-        """
-        return float(np.quantile(power_w[self.idle], 0.05)) if len(self.idle) >= LEAST_IDLE else 0.0
-
     def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the power while executions ran, and the standard error that the idle power gives its mean.
 

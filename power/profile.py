@@ -150,14 +150,7 @@ def stitch(
         pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
         alone=alone,
         others=others,
-        equations=windows(
-            measured.times_ns,
-            seen,
-            rest,
-            1e3 * removed_us,
-            warm=0 if later else execution - 1,
-            steady_from=ssp_execution,
-        )
+        equations=windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=0 if later else execution - 1)
         if removed_us
         else None,
     )
@@ -464,11 +457,9 @@ def profile_kernel(
     stitched = stitch(
         measured, rows, runs, window, removed_us=window_us or 0.0, execution=execution, steady_from=steady_from
     )
-    facts = facts_of(rows)
-    limit_w = np.inf if math.isnan(facts.limit_w) else facts.limit_w
     result = KernelPower(
         kernel=name,
-        facts=facts,
+        facts=facts_of(rows),
         kernel_us=runs.kernel_us,
         window_us=window,
         window_stated=window_us is not None,
@@ -480,7 +471,7 @@ def profile_kernel(
         runs=runs,
         plan=plan(runs.kernel_us, window),
         components={
-            one: _component(one, measured.power_w[one].to_numpy(), stitched, limit_w, replicates, level, seed)
+            one: _component(one, measured.power_w[one].to_numpy(), stitched, replicates, level, seed)
             for one in components or known
         },
         notes=(),
@@ -489,7 +480,7 @@ def profile_kernel(
 
 
 def _component(
-    name: str, power_w: np.ndarray, stitched: Stitched, limit_w: float, replicates: int, level: float, seed: int
+    name: str, power_w: np.ndarray, stitched: Stitched, replicates: int, level: float, seed: int
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
@@ -499,9 +490,7 @@ def _component(
         ssp=_curve(stitched.steady, power_w),
         energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
-        deconvolved=None
-        if equations is None
-        else deconvolve(equations, power_w, idle_w=stitched.pauses.idle_w(power_w), limit_w=limit_w, seed=seed),
+        deconvolved=None if equations is None else deconvolve(equations, power_w, seed=seed),
     )
 
 

@@ -20,7 +20,6 @@ executions     flops          optional, one for a kernel, as are the following: 
 executions     bytes          optional: what one launch moves; of a collective its message
 executions     balance        optional: FLOP per byte of the GPU's peaks; with flops and bytes it tells the class
 executions     launches       optional: launches back to back that count as one execution; without it 1
-executions     limit_w        optional: watts that the GPU is limited to, which no curve without the window exceeds
 executions     collective     optional: name of the collective, the same for each of its messages
 clock pairs    gpu_ns         the GPU's counter, as it was read
 clock pairs    cpu_ns         the CPU's clock when the read was issued
@@ -49,7 +48,7 @@ POWER_LOG: Final = ("gpu_ns", "component", "power_w")
 EXECUTIONS: Final = ("start_ns", "end_ns", "kernel")
 CLOCK_PAIRS: Final = ("gpu_ns", "cpu_ns", "delay_ns")
 COMPUTE, MEMORY, COMMUNICATION = CLASSES = ("compute-bound", "memory-bound", "communication")
-FACTS: Final = ("flops", "bytes", "balance", "launches", "limit_w")
+FACTS: Final = ("flops", "bytes", "balance", "launches")
 """Optional columns of executions that are numbers, one for a kernel."""
 GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
 """What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
@@ -69,7 +68,6 @@ class Facts:
     bytes: float = math.nan  # of one launch; of a collective its message
     balance: float = math.nan  # FLOP per byte of the GPU's peaks
     launches: float = 1.0  # that count as one execution
-    limit_w: float = math.nan  # that the GPU is limited to
     collective: str = ""  # which collective, whatever its message
     isolated: str = ""  # of a kernel among others (`runs.apart`): the name of the same kernel alone
 

@@ -15,7 +15,6 @@ from plotly.subplots import make_subplots
 
 from ..measuring.power_recording import Recorded
 from ..power.clocks import Clocks
-from ..power.deconvolution import LEVEL, STEADY
 from ..power.energy import PHASES
 from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
 from ..power.logs import TOTAL
@@ -271,15 +270,10 @@ def deconvolved_words(name: str, part: ComponentPower) -> str:
     own = part.deconvolved
     assert own is not None
     resolved = "only its level is resolved" if own.parameters < 2 else f"about {own.parameters:.0f} parameters resolved"
-    if own.seen == LEVEL:
-        resolved = "its curve cannot be known, as power rises over the first executions; its level"
-    elif own.seen == STEADY:
-        resolved += ", as power rises over the first executions, without these,"
-    held = ", within idle power and the limit" if own.bounded else ""
     mean, most = (significant(power) for power in (own.power_w.mean(), own.power_w.max()))
     return (
         f"{name}, window removed: {mean} W on average, {most} W at most; "
-        f"{resolved} from {own.readings} readings of {own.runs} runs{held}"
+        f"{resolved} from {own.readings} readings of {own.runs} runs"
     )
 
 

@@ -166,8 +166,8 @@ def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
 
     Those that left early come after those that saw all folds, by how much worse than the best they were. The scheme is
-    an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"`` where it is not told from the best,
-    ``"baseline"``, ``"left"`` where it left early, or ``""``.
+    an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"`` where it is not distinguishable from the
+    best, ``"baseline"``, ``"left"`` where it left early, or ``""``.
     """
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}

@@ -6,8 +6,11 @@ left out. The page adds figures, from the predictions, and the first rows that r
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
@@ -33,6 +36,7 @@ from .document import (
     Line,
     Lines,
     Listing,
+    Medium,
     Part,
     Row,
     Section,
@@ -64,7 +68,7 @@ COLUMNS: Final = (
 CAPTION: Final = (
     "E_out: mean error of what a fit had not seen, beside its median and worst; groups: the mean over groups of their "
     "mean errors; E_in: of what it had seen; IR T: share of workloads within T %; feat.: features used, of those "
-    "available; fit s: seconds of a fit. * selected · ≈ not told from the best · † stopped early"
+    "available; fit s: seconds of a fit. * selected · ≈ not distinguishable from the best · † stopped early"
 )
 TOP: Final = 20
 """Most features and groups that are drawn."""
@@ -85,10 +89,15 @@ def training_document(
     rejected: pd.DataFrame | None = None,
     *,
     rank: int = 10,
+    run: Path | None = None,
     saved: bool = True,
+    every: bool = False,
     plot: bool = False,
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
+
+    A terminal gets the answer, then the best model of each family; with ``every`` all models, the ranking of features
+    and the groups. `run` is the folder that its commands of what to do next name.
 
     `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the latter a page has no
     figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
@@ -98,29 +107,33 @@ def training_document(
     """
     data, schemes, model = metrics.get("data") or {}, metrics.get("cv") or [], metrics.get("model")
     kept = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
+    facts = [Fact(value, label) for label, value in counts(data)]
+    shown = ", ".join(f"{fact.value} {fact.label}" for fact in facts if fact.value != "0")
     lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
     software = ", ".join(f"{name} {version}" for name, version in (metrics.get("versions") or {}).items())
     return Document(
         title=title(data),
         lead=f"Predicted: {metric(data)}",
         opening=[
+            Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
-            Facts([Fact(value, label) for label, value in counts(data)]),
+            *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
+            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(model, run))], medium="terminal"),
+            Facts(facts, medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
-            Lines(lost.lines, medium="terminal"),
         ],
         sections=[
-            *(_scheme(cv, predictions, metric(data)) for cv in schemes),
-            _ranking(metrics.get("ranking") or [], rank),
-            _groups(metrics.get("groups") or [], schemes),
-            _intervals(metrics.get("intervals") or {}),
+            *(_scheme(cv, predictions, metric(data), every=every, last=cv is schemes[-1]) for cv in schemes),
+            _ranking(metrics.get("ranking") or [], rank if every else 0),
+            _groups(metrics.get("groups") or [], schemes, every=every),
+            _intervals(metrics.get("intervals") or {}, every=every),
             Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
         ],
         closing=[
             *(_charts(metrics, predictions) if plot and predictions is not None else ()),
-            *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            lines([*kept, *([] if saved else [_UNSAVED])]),
+            Lines(lost.lines),
+            lines([] if saved else [_UNSAVED]),
         ],
         footer=footer(metrics.get("provenance") or {}),
         data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
@@ -180,11 +193,31 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
     return [(label, f"{value:,}") for label, value in found if value is not None]
 
 
-def model_table(cv: Metrics) -> Table:
-    """Return the models of one scheme: baselines first, then by E_out, then those that failed and why."""
-    found: list[Row] = []
-    last = len(cv.get("baselines") or []) - 1
+def family(name: str) -> str:
+    """Return the family that a model is of: of the literature's one, else its name without a variant."""
+    literature = next((pattern for pattern in figures.FAMILIES if fnmatchcase(name, pattern)), None)
+    return literature or name.partition("/")[0]
+
+
+def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **where: Any) -> Table:
+    """Return the models of one scheme: baselines first, then by E_out, then those that failed and why.
+
+    Without ``every`` it has FLOPS scaling (or the baseline in its place) and the best simple rule, the selected model
+    and the best of each family. ``where`` is its medium.
+    """
+    rules, families = {row["name"] for row in (reference(cv), simplest(cv)) if row}, set[str]()
+    baselines, last = len(cv.get("baselines") or []), -1
+    some, found = list[tuple[Metrics, str]](), list[Row]()
     for place, (row, kind) in enumerate(ordered(cv)):
+        name, failed = row["name"], bool(row.get("error"))  # failures are shown everywhere, with their reason
+        first = name in rules if place < baselines else failed or (kind != "left" and family(name) not in families)
+        if every or first or kind == "selected":
+            some.append((row, kind))
+        if place < baselines:
+            last = len(some) - 1
+        elif not failed:
+            families.add(family(name))
+    for place, (row, kind) in enumerate(some):
         mark, tone = _MARKS[kind]
         name = f"{mark} {row['name']}"
         if row.get("error"):
@@ -192,18 +225,20 @@ def model_table(cv: Metrics) -> Table:
         elif row.get("left") and row.get("e_out") is None:
             found.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
         else:
-            ir, counted = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
+            ir, used = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
             cells = (
                 *(number(row.get(key)) for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")),
                 *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
-                "/".join(str(count) if known(count) else NONE for count in counted),
+                "/".join(str(count) if known(count) else NONE for count in used),
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )
             found.append(Row((name, *cells), tone, ends=place == last))
     before = [row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None]  # older runs
-    caption = " · ".join([CAPTION, *dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)])
-    return Table(COLUMNS, found, f"{scheme(cv)}: errors and inlier ratios (IR) in %", caption)
+    left = dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)
+    shown = "; best of each family" if len(some) < len(ordered(cv)) else ""
+    title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
+    return Table(COLUMNS, found, title, " · ".join(filter(None, (caption, *left))), **where)
 
 
 def verdict(cv: Metrics) -> list[str]:
@@ -217,7 +252,7 @@ def verdict(cv: Metrics) -> list[str]:
         ratio, tied = baseline["e_out"] / chosen["e_out"], baseline["name"] in (chosen.get("tied") or [])
         times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
-        said = [f"{_honest(chosen)}, {against}: {'not told apart' if tied else times}."]
+        said = [f"{_honest(chosen)}, {against}: {'not distinguishable' if tied else times}."]
     if (naive := chosen.get("e_out_table")) is not None:
         flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
         method = f" ({chosen['method']})" if chosen.get("method") else ""
@@ -228,7 +263,7 @@ def verdict(cv: Metrics) -> list[str]:
     if single := chosen.get("best_model"):
         said.append(f"Of the models alone: {_honest(single)}.")
     if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
-        said.append(f"Not told from the best by these data: {few(ties)}.")
+        said.append(f"Not distinguishable from the best with these data: {few(ties)}.")
     if regular := cv.get("regular"):
         errors, table = regular["e_out"], [*(cv.get("baselines") or []), *(cv.get("models") or [])]
         known = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
@@ -247,7 +282,7 @@ def verdict(cv: Metrics) -> list[str]:
 def answer(cv: Metrics) -> str:
     """Return the answer of one scheme in a sentence: the honest error with its interval beside the best simple rule's.
 
-    Nothing where no model was selected. Told apart or not is what the paired bootstrap of the selection says.
+    Nothing where no model was selected. The paired bootstrap of the selection says whether the two are distinguishable.
     """
     chosen, rule, law = cv.get("selected"), simplest(cv), reference(cv)
     if not chosen or chosen.get("e_out") is None:
@@ -258,10 +293,10 @@ def answer(cv: Metrics) -> str:
     others = f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
     if chosen["name"] == rule["name"]:
         own = f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the choice"
-        return f"No model is told to be better than the simple rule {rule['name']}, {own}{others}."
+        return f"No model is shown to be better than the simple rule {rule['name']}, {own}{others}."
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
     ratio = rule["e_out"] / chosen["e_out"] if chosen["e_out"] else float("inf")
-    apart = "not told apart" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
+    apart = "not distinguishable" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
 
@@ -287,13 +322,40 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
             yield agreement_chart(rows_of["observed"], rows_of["predicted"], name, metric(metrics["data"]))
 
 
-def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section:
+def _trust(metrics: Metrics) -> list[str]:
+    """Say how far the saved model can be trusted: its intervals, and the groups that it predicts worst."""
+    intervals, said = metrics.get("intervals") or {}, list[str]()
+    held = [
+        f"{share(row['coverage'])} of {left_out(name)} (median width {share(row.get('median_relative_width'))})"
+        for name, row in (intervals.get("schemes") or {}).items()
+        if row.get("coverage") is not None
+    ]
+    if held and intervals.get("level"):
+        said.append(f"{100 * intervals['level']:.0f} % intervals hold {', '.join(held)}.")
+    groups = sorted(metrics.get("groups") or [], key=lambda row: -(row.get("e_out") or 0.0))
+    if len(groups) > 3:
+        said.append(
+            "Least sure: " + ", ".join(f"{row['group']} ({percent(row.get('e_out'))})" for row in groups[:3]) + "."
+        )
+    return said
+
+
+def _next(model: Metrics | None, run: Path | None) -> list[str]:
+    """Say which commands go on from a saved run."""
+    if not model or run is None:
+        return []
+    at = shlex.quote(str(run))
+    return [f"Next: flopcast predict {at} NEW.csv; flopcast show {at} --all for every model, feature and group."]
+
+
+def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool) -> Section:
     """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
     heading, said = scheme(cv), lines(verdict(cv)).lines
     parts: list[Part] = [
         Lines(said, "answer", medium="page"),
-        model_table(cv),
-        Lines(said, "answer", medium="terminal"),
+        model_table(cv, medium="page"),
+        model_table(cv, every=every, caption=CAPTION if last else "", medium="terminal"),
+        *([Lines(said, "answer", medium="terminal")] if every else ()),
     ]
     if predictions is not None:
         name = str((cv.get("selected") or {}).get("name"))
@@ -370,7 +432,7 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
     return Section("Features by what they contribute", [table, *drawn], "ranking", "Features")
 
 
-def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics]) -> Section:
+def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: bool) -> Section:
     """Show the error of each group, worst first."""
     worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
     known = next((str(row["rule"]) for row in worst if row.get("rule")), None)
@@ -382,13 +444,14 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics]) -> Section:
     ]
     heads = columns("group", numbers=("rows", "E_out, %", f"{rule}, %"))
     folded = f"All {len(worst)} groups as a table"
-    table = Table(heads, rows(cells), "groups with the largest error", shown=_WORST, folded=folded)
+    medium: Medium = "both" if every else "page"
+    table = Table(heads, rows(cells), "groups with the largest error", shown=_WORST, folded=folded, medium=medium)
     first = f"The {TOP} groups with the largest error, of {len(worst)}" if len(worst) > TOP else "Worst first"
     drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 
-def _intervals(intervals: Metrics) -> Section:
+def _intervals(intervals: Metrics, *, every: bool) -> Section:
     """Show how often the prediction intervals held, and how wide they are."""
     cells = [
         (left_out(name), share(row["coverage"]), share(row.get("median_relative_width")))
@@ -398,7 +461,8 @@ def _intervals(intervals: Metrics) -> Section:
     level = f"{100 * intervals['level']:.0f} %" if intervals.get("level") else ""
     held = f"Intervals that should hold {level} of new workloads held:"
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
-    table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""))
+    medium: Medium = "both" if every else "page"
+    table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""), medium=medium)
     said = Lines([Line(held)] if level and cells else [], medium="page")
     schemes, beyond = intervals.get("schemes") or {}, list[str]()
     if found := schemes.get("range"):  # what was measured on ranges of size that were left out
@@ -416,8 +480,10 @@ def _intervals(intervals: Metrics) -> Section:
         widths.append(f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...).")
     worst = (schemes.get("grouped") or {}).get("worst_groups") or []
     held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
-    groups = Table(columns("group", numbers=("rows", "covered")), rows(held_least), "unseen groups covered least")
-    parts = [said, table, lines(beyond), lines(widths), groups]
+    heads = columns("group", numbers=("rows", "covered"))
+    groups = Table(heads, rows(held_least), "unseen groups covered least", medium=medium)
+    outside = [Lines([Line(one) for one in found], medium=medium) for found in (beyond, widths)]
+    parts = [said, table, *outside, groups]
     return Section("Prediction intervals", parts, "intervals", "Intervals")
 
 

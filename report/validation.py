@@ -207,7 +207,7 @@ def legend(result: ValidationResult) -> str:
         f"median: of {target} / {law}, 1 = the law is right, with its cluster-bootstrap interval; 'holds' = that "
         f"interval lies within the margin. {slope if measured.grows else none}"
         f"scatter: {MOST_ROWS:.0%} of the rows lie within this. E_out: "
-        "mean absolute percentage error out of sample, groups held out; * = not told apart from the best. "
+        "mean absolute percentage error out of sample, groups held out; * = not distinguishable from the best. "
         f"Too few data: fewer than {MIN_ROWS} rows or {MIN_GROUPS} groups. "
         "HE, BW: median share of the peak FLOPS and of the peak memory bandwidth, host→target."
     )
@@ -241,7 +241,7 @@ def conclusion(finding: ClassFinding) -> str:
     fit = f" ({_parameters(best.parameters, quantity(finding.metric))})" if best.parameters else ""
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
     if equals := [one.law for one in rest if one.as_good_as_best]:
-        sentence += f", not told apart from {', '.join(equals)}"
+        sentence += f", not distinguishable from {', '.join(equals)}"
     return sentence + "".join(f"; {one.law} by {_percent(one.mape)}" for one in rest if one.law == first.law) + "."
 
 

@@ -17,7 +17,8 @@ show = partial(running.call, "show")
 def test_a_saved_run_is_printed_again_and_drawn_on_demand(trained: Path) -> None:
     plain, drawn = show(trained), show(trained, "--plot")
     assert (plain.exit_code, drawn.exit_code) == (0, 0)
-    assert "out of sample" in plain.stdout
+    assert "FLOPS scaling" in plain.stdout
+    assert len(show(trained, "--all").stdout.splitlines()) > 1.5 * len(plain.stdout.splitlines())
     assert plain.stdout.splitlines()[-1] == drawn.stdout.splitlines()[-1]
     assert [text.count("predicted = observed") for text in (plain.stdout, drawn.stdout)] == [0, 1]
 

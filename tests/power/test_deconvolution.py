@@ -9,7 +9,7 @@ import pytest
 from flopcast.benchmarks.power_ablation import rms_percent
 from flopcast.benchmarks.power_simulator import Scenario, Truth, simulate
 from flopcast.power.clocks import Measured, synchronise
-from flopcast.power.deconvolution import LEVEL, STEADY, Deconvolved, Windows, deconvolve, windows
+from flopcast.power.deconvolution import Deconvolved, Windows, deconvolve, windows
 from flopcast.power.runs import golden_runs
 
 LONG = Scenario(kernel_us=2500, jitter=0.01, outliers=0, runs=100)
@@ -88,41 +88,12 @@ def test_power_is_not_negative() -> None:
     assert found.power_w.max() > 1000
 
 
-def test_power_stays_below_the_limit_and_above_idle() -> None:
-    simulation = simulate(replace(LONG, shapes={"xcd": lambda phase: 1500 * (phase > 0.9)}, idle_w={"xcd": 100.0}))
-    measured = synchronise(simulation.log, simulation.executions, simulation.pairs)
-    found = deconvolve(equations(measured), measured.power_w["total"].to_numpy(), idle_w=95, limit_w=750)
-    assert found is not None
-    assert found.bounded
-    assert (found.power_w.min(), found.power_w.max()) == pytest.approx((95, 750))
-
-
-@pytest.mark.parametrize(("steady", "seen"), [(True, STEADY), (False, LEVEL)])
-def test_a_rise_over_the_first_executions_is_no_part_of_the_curve(steady: bool, seen: str) -> None:
-    rng = np.random.default_rng(0)
-    shares, late = (
-        np.zeros((800, 10 + 1 + 1)),
-        np.arange(800) % 4 > 1,
-    )  # four readings a run, two of its first execution
-    at = rng.integers(0, 10, 800)
-    shares[np.arange(800), at] = 1
-    shares[~late, 10] = 1  # the first execution warms up
-    rise = np.where(late, 1, 1 - 0.9 * np.exp(-at / 2))
-    power = 500 * rise * (1 + rng.normal(0, 0.01, 800))
-    found = deconvolve(Windows(np.arange(800), np.arange(800) // 4, shares, 10, late, late & steady), power)
-    assert found is not None
-    assert found.seen == seen
-    assert found.power_w == pytest.approx(500, rel=0.01)
-    assert np.isnan(found.idle_w)
-
-
 def test_executions_that_warm_up_get_a_level_of_their_own() -> None:
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(6), 400)
     table = np.column_stack([shares[:, :4], shares[:, 4], 1 - shares[:, :4].sum(axis=1)])
     power = table @ np.array([500.0, 500, 500, 500, -80, 100])
-    every = np.ones(400, dtype=bool)
-    found = deconvolve(Windows(np.arange(400), np.arange(400) // 8, table, 4, every, every), power)
+    found = deconvolve(Windows(np.arange(400), np.arange(400) // 8, table, 4), power)
     assert found is not None
     assert found.power_w == pytest.approx(500, rel=0.01)
     assert found.warm_w == pytest.approx([-80], rel=0.1)
