@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special, stats
 
 from ..arrays import FloatArray
 from ..errors import DataError
@@ -325,7 +325,7 @@ def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     """
     n, wanted = len(ordered), np.asarray(level, dtype=np.float64)
     rank = np.ceil((n + 1) * wanted - 1e-9).astype(np.intp)
-    beyond = np.sqrt(np.mean(ordered**2)) * stats.t.ppf((1 + wanted) / 2, n) * np.sqrt(1 + 1 / n)
+    beyond = np.sqrt(np.mean(ordered**2)) * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
     return np.where(rank <= n, ordered[np.clip(rank, 1, n) - 1], np.maximum(ordered[-1], beyond))
 
 
@@ -335,6 +335,10 @@ _MASSES: Final = stats.norm.pdf(_PLACES) / stats.norm.pdf(_PLACES).sum()
 _STRETCHED: Final = np.array(
     [0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995]
 )  # levels between which radii are interpolated
+_NORMAL: Final = special.ndtri((1 + _STRETCHED) / 2)
+_EACH: Final = np.arange(len(LEVELS))
+_BETWEEN: Final = np.clip(np.searchsorted(_STRETCHED, LEVELS, "right") - 1, 0, len(_STRETCHED) - 2)
+_PART: Final = (LEVELS - _STRETCHED[_BETWEEN]) / (_STRETCHED[_BETWEEN + 1] - _STRETCHED[_BETWEEN])
 _MOST_SHIFTS: Final = 120
 _SCATTER_OF_MEDIAN: Final = np.pi / 2  # variance of the median of n normal deviates, over that of their mean
 
@@ -364,26 +368,25 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp]) -> FloatArray:
     scatter = float(spread[told].var(ddof=1)) / told.sum() if told.sum() > 1 else 0.0
     freedom = max(2 * variance**2 / scatter, 1.0) if scatter > 0 else np.inf
     if count <= FEW:
-        shifts, masses = np.sqrt(between) * stats.t.ppf(_SHARES, max(count - 1, 1)), _MASSES
+        shifts, masses = np.sqrt(between) * special.stdtrit(max(count - 1, 1), _SHARES), _MASSES
     else:
         shifts = middle * np.sqrt(between / total) if total > 0 else np.zeros(count)
         if count > _MOST_SHIFTS:
             shifts = np.quantile(shifts, (np.arange(_MOST_SHIFTS) + 0.5) / _MOST_SHIFTS)
+        shifts = np.r_[shifts, -shifts]  # groups may as well err the other way; Student's t does already
         masses = np.full(len(shifts), 1 / len(shifts))
-    weights = np.tile(np.outer(masses, _MASSES).ravel(), 2) / 2
+    weights = np.outer(masses, _MASSES).ravel()
     levels = LEVELS / (1 - missed) if missed < 1 else np.full(len(LEVELS), 2.0)
-    found = []
-    for level in _STRETCHED:
-        normal = stats.norm.ppf((1 + level) / 2)
-        stretch = 1.0 if count <= FEW else stats.t.ppf((1 + level) / 2, count - 1) / normal
-        inner = deviations * (stats.t.ppf((1 + level) / 2, freedom) / normal if np.isfinite(freedom) else 1.0)
-        reach = np.abs(np.stack([stretch * shifts[:, None] + inner, inner - stretch * shifts[:, None]])).ravel()
-        order = np.argsort(reach, kind="stable")
-        place = np.searchsorted(np.cumsum(weights[order]), np.minimum(levels, 1) - 1e-9)
-        found.append(reach[order][np.minimum(place, len(reach) - 1)])
-    radii = np.array(
-        [np.interp(level, _STRETCHED, column) for level, column in zip(LEVELS, np.transpose(found), strict=True)]
-    )
+    wanted = np.minimum(levels, 1) - 1e-9
+    found = np.empty((len(_STRETCHED), len(LEVELS)))
+    for at, (level, normal) in enumerate(zip((1 + _STRETCHED) / 2, _NORMAL, strict=True)):
+        stretch = 1.0 if count <= FEW else special.stdtrit(count - 1, level) / normal
+        inner = deviations * (special.stdtrit(freedom, level) / normal if np.isfinite(freedom) else 1.0)
+        reach = np.abs(stretch * shifts[:, None] + inner).ravel()
+        order = np.argsort(reach)
+        place = np.searchsorted(np.cumsum(weights[order]), wanted)
+        found[at] = reach[order[np.minimum(place, len(reach) - 1)]]
+    radii = found[_BETWEEN, _EACH] + (found[_BETWEEN + 1, _EACH] - found[_BETWEEN, _EACH]) * _PART
     return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 
 
