@@ -22,6 +22,7 @@ from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import groups_of
 from ..laws.bounds import bound
+from ..laws.rates import on_each
 from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
@@ -290,14 +291,14 @@ def _scored(
     else:
         rows = pair(frame, host, target.name, metric=metric).paired
     answers = model.predict(model.as_asked(rows), level)
-    bounds = bound(work_of(rows), model.recipe.host or target)
+    bounds = on_each(work_of(rows), rows, model.recipe.host or target, bound, "unknown")
     kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
     whole = answers[["predicted", "lower", "upper"]].assign(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
             "class": kinds.str.replace("  ", " "),
-            "within": answers["basis"].isin(["model", "known group", "new group", "beyond"]),
+            "within": answers["basis"].isin(["model", "known group", "new group", "new device", "beyond"]),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",
         }

@@ -23,6 +23,7 @@ from ..evaluation.deployment import Deployed, deploy
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
+from ..hardware import EVERY
 from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
@@ -35,7 +36,7 @@ from ..report.training import metric as label_of
 from ..report.training import training_document
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
-from ..table.problems import HOST
+from ..table.problems import HOST, rows_of
 from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device
@@ -282,7 +283,7 @@ def train(
     data: Data | None = None,
     *,
     host: Device | None = None,
-    target: Device | None = None,
+    target: Device | list[Device] | tuple[Device, ...] | None = None,
     where: Where = None,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
@@ -313,8 +314,11 @@ def train(
     data : path, DataFrame, Measurements, or a sequence of them, optional
         Measured files and folders, tables with the columns of the measurement table, or what `read` returned. None:
         the embedded measurements.
-    host, target : str, Path or GPU, optional
+    host, target : str, Path or GPU, or for the target a list of them, optional
         The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
+        The target ``"all"`` is all known GPUs that the rows name, a list those of them: one model learns what each
+        does of what it can do, and predicts for GPUs that were not measured. With ``group="device"`` one GPU after the
+        other is left out, with ``"device_family"`` all of a generation.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     group : str or sequence of str, optional
@@ -379,16 +383,24 @@ def train(
     check_jobs(jobs)
     if not items(data):
         target = target or DEFAULT_TARGET
-        host = host or (DEFAULT_HOST if device(target, "target").name == DEFAULT_TARGET else None)
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
-    devices = device(host, "host") if host is not None else None, device(target, "target")
-    if devices[0] == devices[1]:
-        both = f"and the target are both {devices[1].name}: leave out the host to predict new workloads"
+    several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
+    own = EVERY if isinstance(target, list | tuple) else device(target, "target")
+    if not items(data):
+        host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
+    devices = device(host, "host") if host is not None else None, own
+    if devices[0] == own:
+        both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
-    names = [gpu.name for gpu in devices if gpu is not None]
+    if own == EVERY and host is not None:
+        raise ParameterError("host", "must be left out where the target is all: each row is predicted from its shape")
+    names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
         measured = load_measurements(data, where, unit, default, names, each, keep)
+        if several:
+            frames = [rows_of(measured.frame, gpu.name) for gpu in several]
+            measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
         check_devices(measured, names)
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature

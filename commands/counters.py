@@ -31,7 +31,12 @@ PLACE = 80
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],
-    target: Annotated[str, typer.Option(metavar="GPU", help="Device to predict: a name or a TOML file.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="GPU", help="Device to predict: a name or a TOML file; to train over several, their names or all."
+        ),
+    ],
     host: HostOption = None,
     max_passes: Annotated[int, typer.Option(help="Most passes of the profiler to try.")] = 2,
     without_features: WithoutFeaturesOption = None,

@@ -16,7 +16,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning
-from ..hardware import GPU, find
+from ..hardware import EVERY, GPU, find
 from ..output import check_output, visible
 from ..remarks import joined
 from ..table.conditions import conditions
@@ -44,7 +44,12 @@ HostOption = Annotated[
     str | None, typer.Option(metavar="GPU", help="Device that was measured: a name or a TOML file.", show_default=False)
 ]
 TargetOption = Annotated[
-    str | None, typer.Option(metavar="GPU", help="Device to predict: a name or a TOML file.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="GPU",
+        help="Device to predict: a name or a TOML file; to train over several, their names or all.",
+        show_default=False,
+    ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
 WhereOption = Annotated[
@@ -192,6 +197,19 @@ def parse_gpu(gpu: str | None) -> GPU | None:
         No GPU answers to the name, or the file describes none.
     """
     return None if gpu is None else find(gpu)
+
+
+def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
+    """Return the GPU of a name or TOML file, those of ``GPU,GPU``, or for ``all`` what stands for every one.
+
+    Raises
+    ------
+    FlopcastError
+        No GPU answers to a name, or the file describes none.
+    """
+    if gpus is None or gpus.strip().casefold() == "all":
+        return None if gpus is None else EVERY
+    return [find(one.strip()) for one in gpus.split(",")] if "," in gpus else find(gpus)
 
 
 def check_data(paths: list[Path] | None) -> list[Path] | None:

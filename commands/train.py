@@ -36,6 +36,7 @@ from .options import (
     parse_gpu,
     parse_names,
     parse_rows,
+    parse_targets,
 )
 
 PLACE = 10
@@ -83,7 +84,7 @@ def command(
     data = check_data(data)
     settings: dict[str, Any] = {
         "host": parse_gpu(host),
-        "target": parse_gpu(target),
+        "target": parse_targets(target),
         **parse_rows(where, unit, default, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "models": parse_names(models, "--models", "Additive,Stack"),

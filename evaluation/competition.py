@@ -184,7 +184,9 @@ def compete(
         left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
         text = f"a quick answer: only {', '.join(QUICK)} ran, {len(left_out)} models were left out"
         notes.append(remark("quick", text, ran=QUICK, left_out=left_out))
-    folds = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
+    few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
+    alone = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
+    folds = {"kfold": few, "grouped": 10 if alone else few}
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None

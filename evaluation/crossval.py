@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Any, Final, Protocol
@@ -105,7 +105,7 @@ def evaluate(
     candidates: Sequence[Candidate],
     *,
     schemes: Sequence[str] = SCHEMES,
-    folds: int = 10,
+    folds: int | Mapping[str, int] = 10,
     seed: int = 0,
     jobs: Jobs = 1,
     budget: float | None = None,
@@ -127,7 +127,7 @@ def evaluate(
     candidates : sequence of Candidate
         Models and baselines, in the order in which the budget is spent on them.
     schemes, folds, seed
-        See `make_folds`.
+        See `make_folds`; there may be another number of folds in each scheme.
     jobs : int or Cluster
         Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the data.
     budget : float, optional
@@ -156,7 +156,10 @@ def evaluate(
     observed = check_targets(dataset.y, _sources(dataset))
     repeats = repeats_of(dataset)
     problems = None if repeats is None else repeats[0]
-    fold_of = {scheme: make_folds(scheme, dataset.groups, len(observed), folds, seed, problems) for scheme in schemes}
+    counts = folds if isinstance(folds, Mapping) else dict.fromkeys(schemes, folds)
+    fold_of = {
+        scheme: make_folds(scheme, dataset.groups, len(observed), counts[scheme], seed, problems) for scheme in schemes
+    }
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
     course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, final=final)
     _run(course, shared, jobs, progress)

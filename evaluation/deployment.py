@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -15,14 +15,16 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 from ..arrays import FloatArray, IntArray
-from ..features.matrix import Dataset, KnownGroups
+from ..features.matrix import DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
+from ..hardware import EVERY
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import Progress, evaluate
+from .crossval import SCHEMES, Progress, evaluate
 from .domain import TrainedRange, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .interval_scale import Spread, held_out_limits, learn_difficulty
@@ -36,6 +38,8 @@ _CALIBRATED: Final = (0.15, 1.2e-4)
 """Seconds that intervals take to be calibrated without each fold, about: of every table, and a row more."""
 _SHUFFLED: Final = 9e-6
 """Seconds that the prediction of a shuffled row takes, about."""
+LEAST_DEVICES: Final = 3
+"""Devices, or families of them, that must have been left out, for intervals of another."""
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
 """Rows, or groups, of the first folds that a model was predicted in, on which its intervals are calibrated as well."""
 
@@ -51,7 +55,8 @@ class Deployed:
     estimator : scikit-learn regressor
         Fitted.
     spreads : dict of str to Spread
-        By scheme the intervals calibrated on the model's out-of-fold predictions of that scheme.
+        By scheme the intervals calibrated on the model's out-of-fold predictions of that scheme; of a run over all
+        devices that left some out, those of new devices too, by how near they are (`KnownGroups.nearness`).
     groups : KnownGroups
         By which the intervals of a new row are chosen.
     domain : TrainedRange
@@ -84,7 +89,8 @@ class Deployed:
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
-        others = [spread for scheme, spread in self.spreads.items() if scheme != self.scheme]
+        others = [self.spreads[scheme] for scheme in SCHEMES if scheme in self.spreads and scheme != self.scheme]
+        devices = {near: self.spreads[near].to_dict() for near in (SIBLING, STRANGER) if near in self.spreads}
         return {
             "selected": self.name,
             "space": self.space,
@@ -92,6 +98,7 @@ class Deployed:
             **self.spreads[self.scheme].to_dict(),
             "other": others[0].to_dict() if others else None,
             "groups": self.groups.to_dict(),
+            **({"devices": devices} if devices else {}),
             "domain": self.domain.to_dict(),
             "baselines": self.fitted_baselines,
             "beyond": self.beyond and self.beyond.to_dict(),
@@ -125,6 +132,7 @@ def deploy(
     scale = None if learnt is None else learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
     asked, others = _asked(competition, best), _rankers(competition, best)
+    new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
     shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
@@ -150,10 +158,14 @@ def deploy(
             )
             for name, given in asked.items()
         ),
+        *(
+            _Step(f"intervals ({near} devices)", 2 * calibrated + fits * cost[best.name], work)
+            for near, (fits, work) in new.items()
+        ),
     ]
     found = _worked_out(steps, dataset, jobs, progress)
     estimator, beyond, ranked_by_best, *rest = found
-    spreads = dict(zip(asked, rest[len(others) :], strict=True))
+    spreads = dict(zip([*asked, *new], rest[len(others) :], strict=True))
     return Deployed(
         name=best.name,
         space=best.space,
@@ -230,6 +242,38 @@ def _asked(competition: Competition, best: Candidate) -> dict[str, dict[str, Any
         enough = seen.all() or units >= ENOUGH[scheme]
         found[scheme] = {"count": count, **({"predicted": predicted, "folds": result.folds} if enough else {})}
     return found
+
+
+def _of_new_devices(
+    dataset: Dataset, model: Candidate, grouped: dict[str, Any], seed: int
+) -> dict[str, tuple[int, Callable[[Dataset], Any]]]:
+    """Return what calibrates the intervals of new devices, by how near these are, and how many fits it takes.
+
+    Of devices left out, those whose family was still trained say how siblings err. Strangers err as whole families do
+    that are left out: where devices were left out singly, the model is fitted without each family too. ``grouped`` are
+    the predictions and folds of the groups left out, which must be devices or families.
+    """
+    by, found = dataset.group_by or (), dict[str, tuple[int, Callable[[Dataset], Any]]]()
+    if dataset.target != EVERY or by not in (("device",), (DEVICE_FAMILY,)) or "folds" not in grouped:
+        return found
+    families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]
+    calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed)
+    if by == (DEVICE_FAMILY,):
+        return {STRANGER: (0, partial(calibrated, **grouped))} if len(np.unique(families)) >= LEAST_DEVICES else found
+    elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
+    if len(np.unique(dataset.groups[elsewhere].astype(str))) >= LEAST_DEVICES:
+        near = {**grouped, "predicted": np.where(elsewhere, grouped["predicted"], np.nan)}
+        found[SIBLING] = 0, partial(calibrated, **near)
+    if (count := len(np.unique(families))) >= LEAST_DEVICES:
+        found[STRANGER] = count, partial(_without_families, model=model, families=families, seed=seed)
+    return found
+
+
+def _without_families(
+    dataset: Dataset, model: Candidate, families: NDArray[np.object_], seed: int
+) -> tuple[Spread, dict[str, Any]]:
+    """Return what `_calibrated` does of families left out."""
+    return _calibrated(replace(dataset, groups=families), model, "grouped", seed, count=10)
 
 
 def _calibrated(

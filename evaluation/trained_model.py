@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -13,22 +14,23 @@ from scipy import stats
 
 from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError, counted
-from ..features.matrix import KnownGroups
+from ..features.matrix import SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
-from ..laws.rates import where_published
+from ..laws.rates import each_gpu, on_each, published
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..operators.work import told_apart
 from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
-from ..table.problems import HOST
+from ..table.problems import HOST, codes_of
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator
 from .interval_scale import Spread
 from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
+_MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
 ANSWERS: Final = 5
 """Rows whose answers are kept with a model."""
 _WORDS: Final = tuple(
@@ -105,7 +107,7 @@ class TrainedModel:
         Of the training rows.
     spreads : dict of str to Spread
         By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
-        that learnt one of them alone it serves all rows.
+        that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices.
     scheme : str
         Of the saved model.
     baselines : dict
@@ -170,7 +172,10 @@ class TrainedModel:
                 saved,
                 FeatureRecipe.from_dict(manifest["recipe"]),
                 TrainedRange.from_dict(manifest["domain"]),
-                {spread.intervals.scheme: spread for spread in (other, own) if spread},
+                {
+                    **{spread.intervals.scheme: spread for spread in (other, own) if spread},
+                    **{str(near): Spread.from_dict(one) for near, one in manifest.get("devices", {}).items()},
+                },
                 own.intervals.scheme,
                 {
                     "constant ratio": {"ratio": float(manifest["baselines"]["constant ratio"]["ratio"])},
@@ -252,10 +257,11 @@ class TrainedModel:
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
         where there is a host, its measurements. ``basis`` says what is known of the row and so which intervals it has:
-        ``known group``, ``new group``, or outside the trained range ``beyond``, where the model alone answers, a
-        ``blend`` with the rule that goes on, or the ``rule`` alone (see `extrapolation`); of runs that did not keep
-        their groups ``model`` stands for the first three. The reasons say how a row is unlike training. Where a row's
-        features cannot be computed, or what it computes was never trained, there is no prediction, and they say why;
+        ``known group``, ``new group``, in a run over all devices ``new device``, or outside the trained range
+        ``beyond``, where the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone (see
+        `extrapolation`); of runs that did not keep their groups ``model`` stands for the first ones. The reasons say
+        how a row is unlike training. Where a row's features cannot be computed, or what it computes was never trained,
+        there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
         rows = rows.assign(**{name: told_apart(rows[name]) for name in _WORDS if name in rows})
@@ -263,7 +269,11 @@ class TrainedModel:
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
         known, reference = np.flatnonzero(able), self._reference(rows, work)
-        trained = np.zeros(len(known), dtype=bool) if self.groups is None else self.groups.holds(rows[able])
+        if self.groups is None:
+            trained = np.full(len(known), _MODEL, dtype=object)
+        else:
+            near = self.groups.nearness(rows[able])
+            trained = np.where(near != "", near, np.where(self.groups.holds(rows[able]), _KNOWN, _NEW))
         answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level)
         reasons.extend(outside, known)
         frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
@@ -286,7 +296,7 @@ class TrainedModel:
     ) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training.
 
-        ``trained`` (n,) says which rows are of trained groups.
+        ``trained`` (n,) says what is known of each: of a trained group, of a new one, or how near its new device is.
         """
         check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
@@ -306,31 +316,38 @@ class TrainedModel:
             wide = self.beyond.share(np.where(new, np.maximum(check.distance, 1.0), check.distance))
             times = by_operator(X, self.beyond.wider)
         lower, upper = np.full((2, len(X)), np.nan)
-        for known in np.unique(trained).tolist():
+        for known in pd.unique(trained).tolist():
             rows, spread = trained == known, self._spread(known)
             if spread is None:
-                reasons.add(np.flatnonzero(rows), self._no_interval)
+                reasons.add(np.flatnonzero(rows), self._no_interval(known))
                 continue
             lower[rows], upper[rows] = spread.intervals.bounds(
                 predicted[rows], level, scale=spread.scale(X[rows], alone[rows]), widen=widen[rows],
                 outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
             )  # fmt: skip
-        inside = np.where(trained, "known group", "new group")
-        inside = np.where(new | check.extrapolated, "beyond", inside) if self.groups else np.full(len(X), "model")
+        elsewhere = np.isin(trained, (SIBLING, STRANGER))
+        inside = np.where((new | check.extrapolated) & (trained != _MODEL), "beyond", trained)
+        inside = np.where(elsewhere, "new device", inside)
         basis = np.select([share <= 0, share < 1], [inside, "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
         return answers if self.correction is None else self.correction.applied(answers, level), reasons
 
-    def _spread(self, known: bool) -> Spread | None:
-        """Return the intervals of rows of known groups, or of new ones; None where nothing is known of these."""
-        if self.groups is None:
+    def _spread(self, known: str) -> Spread | None:
+        """Return the intervals of rows of which so much is known; None where nobody measured how those err."""
+        if known == _MODEL:
             return self.spreads[self.scheme]
-        return self.spreads.get("kfold", self.spreads[self.scheme]) if known else self.spreads.get("grouped")
+        if known == _KNOWN:
+            return self.spreads.get("kfold", self.spreads[self.scheme])
+        return self.spreads.get({_NEW: "grouped"}.get(known, known))
 
-    @property
-    def _no_interval(self) -> Remark:
-        """Why rows of new groups have no interval."""
+    def _no_interval(self, known: str) -> Remark:
+        """Why rows of new groups, or of new devices, have no interval."""
+        if known in (SIBLING, STRANGER):
+            there = "some of its family were" if known == SIBLING else "none of its family was"
+            text = f"no interval: this device was not trained, {there}, and how far such devices err was not measured: "
+            what = "train with group=device" if self.groups and self.groups.by != ("device",) else "train on more GPUs"
+            return remark("new-device-without-interval", f"{text}{what}", near=known)
         count = len(self.groups.names) if self.groups else 0
         text = f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new groups differ"
         return remark("new-group-without-interval", text, groups=count)
@@ -342,6 +359,12 @@ class TrainedModel:
         for kind in _kinds(rows, work):
             part, its = (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
             new, why = Reasons(len(kind)), None
+            if not each_gpu(part, self.recipe.target):
+                name = str(part["device"].iloc[0])
+                problem = f"no GPU {name!r} is known" if name else "the row names no device"
+                unable.add(kind, remark("unknown-device", f"{problem}: this model predicts for any GPU that is known",
+                                        device=name))  # fmt: skip
+                continue
             try:
                 context = self.recipe.context(part, its)
                 new = Reasons.of(self.recipe.never_trained(context))
@@ -369,7 +392,7 @@ class TrainedModel:
         measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
         if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
             return parts
-        return where_published(work, lambda kind: size(measure, kind, target))[0]
+        return on_each(work, rows, target, published(partial(size, measure)))
 
     def _baselines(self, rows: pd.DataFrame, work: Work, reference: np.ndarray) -> pd.DataFrame:
         """Return what the laws predict, and a constant ratio and a line fitted to the training rows."""
@@ -396,11 +419,9 @@ class TrainedModel:
 
 
 def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:
-    """Return the positions of the rows of each operator and precision: a figure or a dimension is missing for all."""
-    codes, _ = work.kinds()
-    ops = pd.factorize(rows["op"])[0]
-    both = pd.factorize(ops * (codes.max(initial=0) + 1) + codes)[0]
-    return [np.flatnonzero(both == kind) for kind in range(both.max(initial=-1) + 1)]
+    """Return the positions of the rows of each operator, precision and device: what is missing is missing for all."""
+    kinds = codes_of([rows["op"], work.kinds()[0], *([rows["device"]] if "device" in rows else [])])
+    return [np.flatnonzero(kinds == kind) for kind in range(kinds.max(initial=-1) + 1)]
 
 
 def _plain(value: Any) -> Any:

@@ -172,11 +172,11 @@ _OTHER_TILES = ((16, 64), (32, 64), (64, 64), (64, 128), (256, 128))
 
 
 def _waves_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray]:
-    return lambda c: np.log2(quantise(c.work, int(c.target.gpu.require("cus")), tile).waves)
+    return lambda c: np.log2(quantise(c.work, c.target.cus, tile).waves)
 
 
 def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray]:
-    return lambda c: quantise(c.work, int(c.target.gpu.require("cus")), tile).wave_efficiency
+    return lambda c: quantise(c.work, c.target.cus, tile).wave_efficiency
 
 
 def _other_tiles() -> Iterator[Feature]:
@@ -246,7 +246,7 @@ CATALOGUE: tuple[Feature, ...] = (
            lambda d: d.compute_us * d.fit.stretch),
     *_both("waves.{}", "1", "additive", "ceil(tiles / CUs) on the {}: 128 x 128 tiles", lambda d: d.fit.waves),
     *_both("one_tile.{}_us", "us", "additive", "2 x 128 x 128 x k / peak of one CU of the {}: depth of a tile",
-           lambda d: 2 * 128 * 128 * d.work.k * d.gpu.require("cus") / (d.peaks * 1e6)),
+           lambda d: 2 * 128 * 128 * d.work.k * d.cus / (d.peaks * 1e6)),
     Feature("law.flops_us", "us", "additive", "host_us peak_host / peak_target",
             lambda c: c.law("FLOPS scaling"), "measured"),
     Feature("law.bandwidth_us", "us", "additive", "host_us bandwidth_host / bandwidth_target",

@@ -24,15 +24,27 @@ LEAST_INTENSITY = 1 / 64
 
 
 class Device:
-    """The rows as one device would run them; every figure is computed once, when first asked for."""
+    """The rows as one device would run them; every figure is computed once, when first asked for.
 
-    def __init__(self, work: Work, gpu: GPU) -> None:
-        self.work, self.gpu = work, gpu
+    Where the device is `hardware.EVERY`, each row runs on the one that it names; figures of a GPU that nobody knows
+    are NaN.
+    """
+
+    def __init__(self, work: Work, gpu: GPU, rows: pd.DataFrame) -> None:
+        self.work, self.gpu, self._rows = work, gpu, rows
+
+    def _figure(self, formula: Callable[[Work, GPU], np.ndarray]) -> np.ndarray:
+        return rates.on_each(self.work, self._rows, self.gpu, formula)
+
+    @cached_property
+    def cus(self) -> np.ndarray:
+        """Compute units."""
+        return self._figure(lambda work, gpu: np.full(len(work), float(gpu.require("cus"))))
 
     @cached_property
     def peaks(self) -> np.ndarray:
         """Peak of the unit and precision of each row, TFLOPS."""
-        return rates.peaks(self.work, self.gpu)
+        return self._figure(rates.peaks)
 
     @cached_property
     def compute_us(self) -> np.ndarray:
@@ -42,7 +54,7 @@ class Device:
     @cached_property
     def memory_us(self) -> np.ndarray:
         """Time of the compulsory traffic at full bandwidth."""
-        return rates.memory_us(self.work, self.gpu)
+        return self._figure(rates.memory_us)
 
     @cached_property
     def roofline_us(self) -> np.ndarray:
@@ -58,12 +70,12 @@ class Device:
     @cached_property
     def fit(self) -> Quantised:
         """Fit of 128 x 128 tiles to the compute units."""
-        return quantise(self.work, int(self.gpu.require("cus")))
+        return quantise(self.work, self.cus)
 
     @cached_property
     def best_fit(self) -> Quantised:
         """Fit of the best tile and split of k."""
-        return best_tile(self.work, int(self.gpu.require("cus")))
+        return best_tile(self.work, self.cus)
 
 
 class Context:
@@ -109,12 +121,12 @@ class Context:
         """The rows on the host."""
         if self._host is None:
             raise DataError("there is no host in a model of one device")
-        return Device(self.work, self._host)
+        return Device(self.work, self._host, self.frame)
 
     @cached_property
     def target(self) -> Device:
         """The rows on the target."""
-        return Device(self.work, self._target)
+        return Device(self.work, self._target, self.frame)
 
     @cached_property
     def serving(self) -> Steps:

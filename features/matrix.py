@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray
-from ..errors import DataError, few
-from ..hardware import GPU
+from ..errors import DataError, counted, few
+from ..hardware import EVERY, GPU, all_gpus
 from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
 from ..laws.computation.roofline import LAW as ROOFLINE
-from ..laws.rates import where_published
+from ..laws.rates import on_each, published
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
+from ..remarks import remark
 from ..table.measurements import measured_column, quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
 from .catalogue import APART
@@ -123,6 +125,9 @@ def build_dataset(
     metric = measured_column(frame, metric)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
+        if target == EVERY:
+            rows, others = _of_known_devices(rows)
+            unknown = {**unknown, **others}
         recipe = learn_recipe(rows, None, target, metric, without)
         return _one_device(rows, recipe, group, {"target_rows": len(rows), **counts, **unknown})
     pairs = pair(frame, host.name, target.name, metric=metric)
@@ -163,6 +168,22 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}
 
 
+def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the rows of GPUs whose figures are published, and which others were left out, by device."""
+    own = work_of(rows)
+    within = rows["op"].isin(APART).to_numpy() | np.isfinite(on_each(own, rows, EVERY, published(ROOFLINE)))
+    if within.all():
+        return rows, {}
+    lost = rows["device"][~within].value_counts()
+    which = ", ".join(f"{name} ({counted(count, 'row')})" for name, count in lost.items())
+    if not within.any():
+        raise DataError(f"no GPU of the rows has the figures that features need: {which}")
+    text = f"left out: {which}: no such GPU is known, or its peak at the precision of these rows is not published"
+    return rows[within].reset_index(drop=True), {
+        "remarks": [remark("devices-left-out", text, devices=tuple(lost.index), rows=int(lost.sum()))]
+    }
+
+
 def _one_device(
     rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, report: dict[str, Any]
 ) -> Dataset:
@@ -198,10 +219,11 @@ def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series
         return pd.Series(parts, name=SUM_OF_PARTS)
     measure = "constant"
     if quantity(metric).grows:
-        bounds, _ = where_published(work, lambda kind: ROOFLINE(kind, target))
+        bounds = on_each(work, rows, target, published(ROOFLINE))
         known = "memory" if np.isfinite(work.bytes).all() else "work-items"
         measure = "roofline" if np.isfinite(bounds).all() else known
-    return pd.Series(size(measure, work, target), name=measure)
+    values = on_each(work, rows, target, partial(size, measure))
+    return pd.Series(values, name=measure)
 
 
 def _unpaired(
@@ -241,15 +263,31 @@ class KnownGroups:
     by : tuple of str or None
         As `Dataset.group_by`.
     names : frozenset of str
+    devices : frozenset of str
+        Of a run over all devices those that were trained; of others none.
     """
 
     by: tuple[str, ...] | None
     names: frozenset[str]
+    devices: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
         """Return the groups of a data set."""
-        return cls(dataset.group_by, frozenset(dataset.groups.astype(str)))
+        devices = dataset.rows["device"].astype(str) if dataset.target == EVERY else ()
+        return cls(dataset.group_by, frozenset(dataset.groups.astype(str)), frozenset(devices))
+
+    def nearness(self, rows: pd.DataFrame) -> np.ndarray:
+        """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, or "" where it is one of them.
+
+        A sibling is of the family of one of them (`hardware.GPU.family`).
+        """
+        if not self.devices:
+            return np.full(len(rows), "", dtype=object)
+        new = ~rows["device"].isin(self.devices).to_numpy()
+        seen = set(with_device_family(pd.DataFrame({"device": sorted(self.devices)}))[DEVICE_FAMILY])
+        near = with_device_family(rows)[DEVICE_FAMILY].isin(seen).to_numpy()
+        return np.select([new & near, new], [SIBLING, STRANGER], "").astype(object)
 
     def holds(self, rows: pd.DataFrame) -> BoolArray:
         """Return whether each row, of operators that are known, is of a trained group; False where it states none."""
@@ -264,18 +302,32 @@ class KnownGroups:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
-        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names)}
+        devices = {"devices": sorted(self.devices)} if self.devices else {}
+        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names), **devices}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError or TypeError where it is damaged."""
         by = saved["by"]
-        return cls(None if by is None else tuple(map(str, by)), frozenset(map(str, saved["names"])))
+        names, devices = (frozenset(map(str, said)) for said in (saved["names"], saved.get("devices", ())))
+        return cls(None if by is None else tuple(map(str, by)), names, devices)
 
 
 def has_groups(rows: pd.DataFrame) -> bool:
     """Whether every row states its group."""
     return "group" in rows and bool((rows["group"].notna() & (rows["group"] != "")).all())
+
+
+DEVICE_FAMILY = "device_family"
+"""Column that rows can be grouped by without having it: the family of the device that each names."""
+SIBLING, STRANGER = "sibling", "stranger"
+"""A device that was not trained, one of whose family was; and one of whose family none was."""
+
+
+def with_device_family(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the family of the device that each names (`hardware.GPU.family`), or its name if unknown."""
+    families = {gpu.name: gpu.family for gpu in all_gpus()}
+    return rows.assign(**{DEVICE_FAMILY: [families.get(name, name) for name in rows["device"]]})
 
 
 def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None) -> np.ndarray:
@@ -289,6 +341,8 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool 
     if group is None:
         own = has_groups(rows) if own is None else own
         return rows["group"].astype(str).to_numpy(dtype=object) if own else group_labels(rows)
+    if DEVICE_FAMILY in group:
+        rows = with_device_family(rows)
     missing = [name for name in group if name not in rows]
     if missing:
         there = [str(name) for name in rows.columns if rows[name].notna().any()]
@@ -302,7 +356,8 @@ def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool 
 
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:
     """Return the rows with our own figures of their work, columns without any value left out."""
-    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": bound(work, gpu)}
+    bounds = on_each(work, rows, gpu, bound, "unknown")
+    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": bounds}
     return rows.dropna(axis=1, how="all").assign(**own)
 
 

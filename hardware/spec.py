@@ -6,6 +6,7 @@ A description is a table of TOML or JSON; `read_table` is the one door through w
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
@@ -362,6 +363,18 @@ class GPU:
         return self.peaks[self.peak_key(dtype, unit)]
 
     @property
+    def family(self) -> str:
+        """What its siblings share: the generation by its first word, and the kind of memory.
+
+        Examples
+        --------
+        >>> import flopcast as fc
+        >>> [fc.gpu(name).family for name in ("B200", "B300", "RTX PRO 6000", "MI300X")]
+        ['Blackwell HBM', 'Blackwell HBM', 'Blackwell GDDR', 'CDNA3 HBM']
+        """
+        return " ".join([*self.arch.split()[:1], *re.findall("^[A-Z]+", self.memory_type)]) or self.name
+
+    @property
     def joins_two(self) -> bool:
         """Whether its links join two GPUs only."""
         return "(2 GPUs)" in self.link_name
@@ -410,4 +423,4 @@ class GPU:
 
 
 EVERY: Final = GPU(name="every GPU", note="stands for all devices of a table whose rows name their own")
-"""The target of models whose rows say on which GPU they ran: of runs of serving."""
+"""The target of models whose rows say on which GPU they ran."""

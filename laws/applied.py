@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..arrays import FloatArray
 from ..errors import ParameterError, counted, nearest
+from ..hardware import EVERY as EVERY_GPU
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import Work, complete
@@ -21,7 +22,7 @@ from . import law as find_law
 from .base import HOST_LINK, DeviceLaw, Law, Pair, Rows
 from .board_power import Energy
 from .computation.roofline import LAW as ROOFLINE
-from .rates import chosen, memory_us, where_published
+from .rates import chosen, each_gpu, memory_us, where_published
 from .serving_steps import steps
 
 _NAMED = tuple(find_law(name) for name in LAWS)
@@ -61,10 +62,20 @@ def own_laws(
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
 
-    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`.
+    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and where the GPU is
+    `hardware.EVERY` they name their own.
     """
     if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
+    if rows is not None and gpu == EVERY_GPU:
+        laws = pd.DataFrame(np.nan, pd.RangeIndex(len(work)), list(OF_ONE.get(metric, {})))
+        notes = dict[str, list[str]]()
+        for one, own in each_gpu(rows, gpu):
+            part, lacking = own_laws(metric, work.take(own), one)
+            laws.iloc[own] = part.to_numpy()
+            for name, why in lacking.items():
+                notes.setdefault(name, []).append(why)
+        return laws, {name: "; ".join(dict.fromkeys(why)) for name, why in notes.items()}
     return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
 
 

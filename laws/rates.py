@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError
-from ..hardware import GPU
+from ..hardware import EVERY, GPU, all_gpus
 from ..operators.operators import Work
 from ..remarks import Remark, remark
+
+
+def each_gpu(rows: pd.DataFrame, target: GPU) -> list[tuple[GPU, NDArray[np.intp]]]:
+    """Return the GPUs that rows run on, and the positions of the rows of each.
+
+    That is the target; where it is `hardware.EVERY`, the GPU of the catalogue that each row names: others are of none.
+    """
+    if target != EVERY:
+        return [(target, np.arange(len(rows)))]
+    codes, names = pd.factorize(rows["device"].to_numpy(dtype=object))
+    known = {gpu.name: gpu for gpu in all_gpus()}
+    return [(known[name], np.flatnonzero(codes == code)) for code, name in enumerate(names) if name in known]
+
+
+def on_each(
+    work: Work, rows: pd.DataFrame, target: GPU, formula: Callable[[Work, GPU], NDArray[Any]], otherwise: Any = np.nan
+) -> NDArray[Any]:
+    """Apply a formula to the rows of each GPU (`each_gpu`); rows of none have another value."""
+    if target != EVERY:
+        return formula(work, target)
+    values = np.full(len(work), otherwise, dtype=float if isinstance(otherwise, float) else object)
+    for gpu, own in each_gpu(rows, target):
+        values[own] = formula(work.take(own), gpu)
+    return values
 
 
 def peaks(work: Work, gpu: GPU) -> FloatArray:
@@ -66,6 +93,11 @@ def where_published(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[
         except NotPublishedError as error:
             missing[f"{error.figure} of {error.gpu} is not published"] = None
     return values, list(missing)
+
+
+def published(formula: Callable[[Work, GPU], FloatArray]) -> Callable[[Work, GPU], FloatArray]:
+    """Return the formula with NaN in rows whose figures are not published."""
+    return lambda work, gpu: where_published(work, lambda kind: formula(kind, gpu))[0]
 
 
 def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:

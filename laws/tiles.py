@@ -36,10 +36,10 @@ class Quantised:
     stretch: np.ndarray
 
 
-def quantise(work: Work, cus: int, tile: tuple[Any, Any] = (128, 128), split: Any = 1) -> Quantised:
+def quantise(work: Work, cus: Any, tile: tuple[Any, Any] = (128, 128), split: Any = 1) -> Quantised:
     """Return how the rows, as products of m x k and k x n, fit a device with one macro tile, k in `split` parts.
 
-    Sides of the tile and parts are whole numbers, or arrays of them, one for each row.
+    CUs, sides of the tile and parts are whole numbers, or arrays of them, one for each row.
 
     ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as long as one tile,
     ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's Guide",
@@ -59,7 +59,7 @@ def quantise(work: Work, cus: int, tile: tuple[Any, Any] = (128, 128), split: An
     )
 
 
-def best_tile(work: Work, cus: int) -> Quantised:
+def best_tile(work: Work, cus: Any) -> Quantised:
     """Return, for every row, the fit of the tile of `TILES` and split of `SPLITS` with the smallest stretch.
 
     That is what finishes first; of equals the first.

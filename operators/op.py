@@ -67,7 +67,7 @@ class Dimensions(Protocol):
 
     @property
     def target(self) -> Any:
-        """The GPU, under `gpu` its figures."""
+        """The device, under `cus` the compute units that each row has."""
         ...
 
     def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:

@@ -84,6 +84,7 @@ class Identity:
 BASES = {
     "known group": "of trained groups: intervals as learnt from new rows of known groups",
     "new group": "of new groups: intervals as learnt from groups left out",
+    "new device": "of devices that were not trained: intervals as learnt from devices left out",
     "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
     "rule": "of them far outside the trained range: a simple rule",
     "law": "of them never trained: the law at trained rates, a rough figure",
@@ -283,6 +284,7 @@ _BASES: Final = {
     "model": "the model",
     "known group": "the model, of a group that was trained",
     "new group": "the model, of a group that was not trained",
+    "new device": "the model, on a device that was not trained",
     "beyond": "the model, outside the range of its operator",
     "blend": "a blend of model and simple rule",
     "rule": "a simple rule",

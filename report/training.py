@@ -167,6 +167,7 @@ def metric(data: Metrics) -> str:
 def left_out(name: str) -> str:
     """Say in two words what is predicted under a scheme."""
     words = {"kfold": "shuffled workloads", "grouped": "unseen groups", "range": "sizes outside the trained range"}
+    words |= {"sibling": "new devices of a trained family", "stranger": "devices of new families"}
     return words.get(name, name)
 
 

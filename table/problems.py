@@ -16,7 +16,6 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import EVERY
-from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
 from ..remarks import remark
@@ -273,11 +272,9 @@ class Pairs:
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
     """Return the rows measured on a device; a DataError that lists the devices there are if there is none.
 
-    All are of `hardware.EVERY`, for operators whose features ask each row's own GPU.
+    All are of `hardware.EVERY`: features then ask each row's own GPU.
     """
     rows = frame[frame["device"] == device] if device != EVERY.name else frame
-    if device == EVERY.name and (others := sorted(set(frame["op"]) - {SERVING})):
-        raise DataError(f"only runs of serving are learnt over all GPUs, not {others[0]}: name the target")
     if rows.empty:
         counts = ", ".join(f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items())
         raise DataError(f"no row was measured on {device}: the data have {counts or 'no rows'}")

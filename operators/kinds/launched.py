@@ -54,7 +54,7 @@ OPERATORS = (
             OwnFeature("work_items", "1", "additive", "workgroups x work-items of each",
                        lambda rows: rows.dim("workgroups") * rows.dim("threads")),
             OwnFeature("rounds.target", "1", "additive", "ceil(workgroups / CUs) on the target",
-                       lambda rows: np.ceil(rows.dim("workgroups") / rows.target.gpu.require("cus"))),
+                       lambda rows: np.ceil(rows.dim("workgroups") / rows.target.cus)),
             log_feature("log2.workgroups", "log2(workgroups)", "workgroups"),
             log_feature("log2.threads", "log2(work-items of a workgroup)", "threads"),
         ),

@@ -1,0 +1,115 @@
+"""One run over many devices: each row on its own GPU, devices left out, intervals of new ones by how near they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import DataError, ParameterError
+from flopcast.features.matrix import KnownGroups, build_dataset, groups_of
+from flopcast.hardware import EVERY, find
+
+TRAINED = ("MI300X", "MI325X", "MI350X", "MI355X", "H100 SXM5", "H200 SXM", "L40S")
+SIBLING, STRANGER = "B300", "A100 80GB SXM4"
+
+
+def measured(*devices: str, rows: int = 24, seed: int = 0) -> pd.DataFrame:
+    """Return products whose time is a multiple of the roofline that each device and each family has, with noise."""
+    random, found = np.random.default_rng(seed), []
+    for device in devices:
+        gpu = find(device)
+        m, n, k = (2.0 ** random.integers(low, 14, rows) for low in (4, 8, 8))
+        moved = 2 * (m * k + n * k + m * n)
+        roofline = np.maximum(
+            2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6), moved / (gpu.require("memory_bw_gbs") * 1e3)
+        )
+        own = np.random.default_rng(sum(map(ord, device))).normal(0, 0.05)
+        of_family = np.random.default_rng(sum(map(ord, gpu.family))).normal(0.6, 0.3)
+        time = (3 + roofline) * np.exp(own + of_family + random.normal(0, 0.03, rows))
+        sizes = {"m": m, "n": n, "k": k, "duration_us": time}
+        found.append(pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "device": gpu.name, **sizes}))
+    return pd.concat(found, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def run() -> fc.Run:
+    return fc.train(measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1)
+
+
+def test_features_are_those_of_each_row_on_its_own_device() -> None:
+    table = fc.read(measured("MI300X", "H100 SXM5", rows=10)).frame
+    whole = build_dataset(table, host=None, target=EVERY)
+    for device in ("MI300X", "H100 SXM5"):
+        here = (whole.rows["device"] == device).to_numpy()
+        alone = build_dataset(table, host=None, target=find(device))
+        own = alone.recipe.transform(whole.rows[here])
+        pd.testing.assert_frame_equal(whole.X[here].reset_index(drop=True)[list(own)], own)
+        assert whole.laws["roofline"][here].tolist() == alone.laws["roofline"].tolist()
+        assert whole.reference[here].tolist() == alone.reference.tolist()
+        assert whole.rows["bound"][here].tolist() == alone.rows["bound"].tolist()
+
+
+def test_rows_without_figures_of_their_gpu_are_left_out_and_named() -> None:
+    table = fc.read(pd.concat([measured("MI300X", rows=5), measured("MI300X", rows=3).assign(device="Foo 9")])).frame
+    found = build_dataset(table, host=None, target=EVERY)
+    assert set(found.rows["device"]) == {"MI300X"}
+    assert [(note.values["devices"], note.values["rows"]) for note in found.report["remarks"]] == [(("Foo 9",), 3)]
+    with pytest.raises(DataError, match=r"Foo 9 \(3 rows\)"):
+        build_dataset(table[table["device"] == "Foo 9"], host=None, target=EVERY)
+
+
+def test_devices_and_families_are_groups() -> None:
+    table = fc.read(measured("MI300X", "MI325X", "L40S", rows=2)).frame
+    assert set(groups_of(table, ["device_family"])) == {"device_family CDNA3 HBM", "device_family Ada GDDR"}
+    assert len(set(groups_of(table, ["device"]))) == 3
+
+
+def test_nearness_is_by_family() -> None:
+    known = KnownGroups(("device",), frozenset(), frozenset({"MI300X", "L40S"}))
+    rows = pd.DataFrame({"device": ["MI300X", "MI325X", "B300", "RTX 4090"]})
+    assert known.nearness(rows).tolist() == ["", "sibling", "stranger", "sibling"]
+    assert KnownGroups(None, frozenset()).nearness(rows).tolist() == [""] * 4
+
+
+def test_each_device_is_left_out_by_itself(run: fc.Run) -> None:
+    grouped = run.predictions.query("scheme == 'grouped' and model == 'Additive'")
+    assert grouped.groupby("group")["fold"].nunique().eq(1).all()
+    assert grouped["fold"].nunique() == len(TRAINED)
+
+
+def test_new_devices_have_the_intervals_of_devices_left_out(run: fc.Run, tmp_path: Path) -> None:
+    """A sibling errs by its own factor, a stranger by its family's: the interval of each holds nine rows of ten."""
+    new = measured("MI300A", "RTX 4090", "B200", "A100 80GB SXM4", rows=60, seed=1)
+    found = run.predict(new)
+    assert found["basis"].isin(["new device", "blend", "rule"]).all()
+    inside = ((found["lower_us"] <= new["duration_us"]) & (new["duration_us"] <= found["upper_us"])).to_numpy()
+    near = new["device"].isin(["MI300A", "RTX 4090"]).to_numpy()
+    width = np.log(found["upper_us"] / found["lower_us"]).to_numpy()
+    assert np.median(width[near]) < np.median(width[~near])
+    assert inside[near].mean() > 0.7
+    assert inside[~near].mean() > 0.7
+    run.save(tmp_path / "run")
+    pd.testing.assert_frame_equal(fc.load(tmp_path / "run").predict(new), found)
+    known = run.predict(measured("MI300X", rows=20, seed=2))
+    assert "new device" not in set(known["basis"])
+    assert known["lower_us"].notna().all()
+
+
+def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() -> None:
+    run = fc.train(measured("MI300X", "H100 SXM5", rows=60), target="all", models="Additive", jobs=1)
+    found = run.predict(measured("L40S", rows=3))
+    assert found["predicted_us"].notna().all()
+    assert found["lower_us"].isna().all()
+    assert found["reason"].str.contains("group=device").all()
+    unknown = run.predict(measured("MI300X", rows=2).assign(device=["MI300X", "Foo 9"]))
+    assert unknown["predicted_us"].notna().tolist() == [True, False]
+    assert "Foo 9" in unknown["reason"].iloc[1]
+
+
+def test_a_host_has_no_place_beside_all_devices() -> None:
+    with pytest.raises(ParameterError, match="host"):
+        fc.train(measured("MI300X", "L40S"), host="MI300X", target="all")
