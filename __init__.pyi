@@ -4,6 +4,7 @@ from . import datasets as datasets
 from .api.checking import advise as advise
 from .api.checking import check as check
 from .api.comparing import compare as compare
+from .api.deployments import Deployments as Deployments
 from .api.devices import gpu as gpu
 from .api.devices import gpus as gpus
 from .api.forecasting import Forecasts as Forecasts

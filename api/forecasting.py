@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -16,10 +16,9 @@ import pyarrow as pa
 from ..errors import DataError, FlopcastError, ParameterError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
-from ..hardware import find as find_gpu
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
-from ..report.forecast import Price, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
+from ..report.forecast import cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
@@ -28,10 +27,12 @@ from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
-from ..workloads.layer_graph import SPREAD, GraphSetting
+from ..workloads.layer_graph import SPREAD, GraphSetting, is_graph
+from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.setting import FIELDS, complete
+from .deployments import Deployments, deployments, found_gpus
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -60,8 +61,8 @@ class Forecasts(Shown):
         Of the intervals.
     need : float or None
         Half-width that is asked for, as a share of the answer.
-    price : float, mapping of str to float or None
-        Of a GPU for an hour, or by its name.
+    price : Prices
+        Of a GPU for an hour.
     """
 
     files = FILES
@@ -69,7 +70,7 @@ class Forecasts(Shown):
     asked: tuple[Mapping[str, Any], ...]
     level: float = 0.9
     need: float | None = None
-    price: Price = None
+    price: Prices = field(default_factory=Prices)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -91,7 +92,7 @@ class Forecasts(Shown):
             row["reason"] = "" if answer.reason is None else answer.reason.text
             for name in ("tokens_per_second", "energy_j", "power_w"):
                 row[name] = answer.details.get(name, float("nan"))
-            if self.price is not None:
+            if self.price:
                 row["cost"] = cost_of(answer, self.price)
             if self.need is not None:
                 row["sure"] = answer.sure(self.need)
@@ -163,10 +164,18 @@ def forecast(
     interval: float = 0.9,
     seed: int = 0,
     need: float | None = None,
-    price: Price = None,
+    price: float | str | Mapping[str, float | str] | None = None,
+    engine: str | Sequence[str] | None = None,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    rate: float | str | None = None,
+    concurrency: int | Sequence[int] | None = None,
     **fields: Any,
-) -> Forecasts:
+) -> Forecasts | Deployments:
     """Forecast what a model takes on GPUs, before anything is run.
+
+    Without a batch, requests or a step to train, the question is which GPUs serve it: parallelism, precision and the
+    requests under way are searched, and the cheapest way that keeps the limits is the answer.
 
     Parameters
     ----------
@@ -192,8 +201,16 @@ def forecast(
         Of the draws.
     need : float, optional
         Half-width that is asked for: 0.1 says whether each answer is known within ±10 %.
-    price : float or mapping of str to float, optional
-        Of a GPU for an hour, or by the names of GPUs, for the column ``cost``.
+    price : float, str or mapping, optional
+        Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200": 3.5}``.
+    engine : str or several, default "vllm"
+        Of serving: vllm, sglang, trtllm.
+    ttft, tpot : float or str, optional
+        Limits of the time to the first token and per further token: milliseconds, or with a unit (``"2s"``).
+    rate : float or str, optional
+        Requests a second that all GPUs together get: 4, or with a unit (``"240/min"``). The requests under way follow.
+    concurrency : int or several, optional
+        Requests under way at one replica, in place of a search from 1 to 1024.
     **fields
         Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``, ``gpus``, ``tp``, ``pp``,
         ``dtype``, ``batch``, ``input_len``, ``output_len``, ``global_batch``, ``seq_len``, ``recompute``, ``release``,
@@ -201,8 +218,9 @@ def forecast(
 
     Returns
     -------
-    Forecasts
-        ``.table``, ``.plot_parts()``, ``.plot_batch()``, ``.plot_pareto()``, ``.report()``, ``.save(folder)``.
+    Forecasts or Deployments
+        Of a batch and the like ``.table``, ``.plot_parts()``, ``.plot_batch()``, ``.plot_pareto()``, ``.report()``,
+        ``.save(folder)``; of the question ``.table``, ``.ways``, ``.plot_front()``, ``.report()``, ``.save(folder)``.
 
     Raises
     ------
@@ -216,11 +234,23 @@ def forecast(
     ...                     output_len=2048)
     >>> found.table[["batch", "unit", "fits"]].values.tolist()
     [[1, 's', True], [16, 's', True]]
+    >>> found = fc.forecast("llama-3.1-70b", gpu=["MI300X", "H200"], ttft="2s", tpot="50ms", rate="4/s", price="$3/h")
+    >>> bool(found.table.loc[0, "holds"] > 0.5)
+    True
     """
     check_level(interval)
     if need is not None and not 0 < need < 10:
         raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
-    price = _prices(price, fields.get("gpu"))
+    priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
+    served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
+    stated = [name for name, value in served.items() if value is not None]
+    work = [name for name in ("kind", "batch", "num_prompts", "global_batch") if fields.get(name) is not None]
+    if model is not None and cases is None and not work and not is_graph(model):
+        others = {"run": run or None, "data": data, "need": need, **fields}
+        return deployments(model, price=priced, interval=interval, seed=seed, **served, **others)
+    if stated:
+        beside = work[0] if work else "cases" if cases is not None else "layers of your own"
+        raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
     learned = [_times(one) for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])]
     if data is not None:
         from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
@@ -233,13 +263,13 @@ def forecast(
             raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
         asked = _read(cases)
         answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
-        return Forecasts(tuple(answers), tuple(asked), interval, need, price)
+        return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
     asked = list(_grid({"model": model, **fields}))
     if len(asked) == 1:
         answers = [forecast_one(asked[0], level=interval, seed=seed, runs=learned)]
     else:
         answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
-    return Forecasts(tuple(answers), tuple(asked), interval, need, price)
+    return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
 
 
 def calibrate(
@@ -307,22 +337,6 @@ def calibrate(
         kind=kind,
         prior=None if prior is None else widened(find_release(prior, kind)),
     )
-
-
-def _prices(price: Price, asked: Any) -> Price:
-    """Return prices by the names of GPUs that the answers have."""
-    named = price if isinstance(price, Mapping) else {"": price} if price is not None else {}
-    for name, value in named.items():
-        if not 0 <= value < float("inf"):
-            raise ParameterError("price", f"must not be negative, got {f'{name}=' if name else ''}{value:g}")
-    if not isinstance(price, Mapping):
-        return price
-    found = {find_gpu(name).name: value for name, value in price.items()}
-    for one in asked if isinstance(asked, list | tuple) else [asked] if asked else []:
-        gpu = one if isinstance(one, GPU) else find_gpu(one)
-        if gpu.name not in found:
-            raise ParameterError("price", f"must name every GPU, has none of {gpu.name}")
-    return found
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

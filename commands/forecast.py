@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from ..errors import ParameterError
 from ..hardware import find
 from ..output import FORMATS, check_file, check_output
 from .options import (
@@ -33,6 +34,7 @@ from .options import (
 PLACE = 130
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 CUTS = "Parallelism"
+SERVE = "Which GPUs serve it, where no batch is given"
 
 
 def counts(text: str) -> list[int] | int:
@@ -69,18 +71,6 @@ def names(text: str) -> list[str] | str:
     return found if len(found) > 1 else found[0]
 
 
-def prices(text: str) -> dict[str, float] | float:
-    """Return the price of ``2.5``, or of each GPU of ``MI300X=2.5,H200=3.5``; ``/h`` may follow a price."""
-    named = [part.rpartition("=") for part in text.split(",") if part.strip()]
-    try:
-        found = {name.strip(): float(value.strip().removesuffix("/h")) for name, _, value in named}
-    except ValueError:
-        found = {}
-    if not found or ("" in found and len(found) > 1):
-        raise typer.BadParameter(f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {text!r}")
-    return found.get("", found)
-
-
 def spread(text: str) -> tuple[float, float]:
     """Return the median and the spread of its logarithm of ``0.74±0.06``; a median alone has none."""
     median, _, sigma = text.partition("±")
@@ -96,6 +86,10 @@ def _counted(text: str, default: str | bool = False, panel: str | None = None) -
 
 def _named(text: str, default: str | bool = False, panel: str | None = None) -> Any:
     return typer.Option(parser=names, metavar="NAME[,...]", help=text, show_default=default, rich_help_panel=panel)
+
+
+def _limit(text: str, metavar: str) -> Any:
+    return typer.Option(metavar=metavar, help=text, show_default=False, rich_help_panel=SERVE)
 
 
 def _drawn(text: str, default: str | bool) -> Any:
@@ -139,16 +133,17 @@ NeedOption = Annotated[
     float | None, typer.Option(help="Half-width needed: 0.1 says whether ±10 % is reached.", rich_help_panel=MORE)
 ]
 PriceOption = Annotated[
-    Any,
+    str | None,
     typer.Option(
-        parser=prices,
         metavar="PRICE|GPU=PRICE,...",
-        help="Of a GPU for an hour; the answer has the cost.",
+        help="Of a GPU for an hour, as in $2.5/h or MI300X=2.5,H200=3.5; the answer has the cost.",
         show_default=False,
-        rich_help_panel=MORE,
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the page, its JSON and a table.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Folder for the page, its JSON and a table; or the table alone, .csv."),
+]
 RankGpuOption = Annotated[str, typer.Option(metavar="NAME", help="GPUs that are asked about: names or TOML files.")]
 RankGpusOption = Annotated[
     int, typer.Option(metavar="N", help="How many GPUs; several numbers make a grid, 1:256 doubles.")
@@ -193,6 +188,11 @@ def run_(
     input_len: Annotated[Any, _counted("Tokens of each prompt.")] = None,
     output_len: Annotated[Any, _counted("Tokens of each answer.")] = None,
     num_prompts: Annotated[Any, _counted("Requests served as they fit, in place of --batch.")] = None,
+    engine: Annotated[Any, _named("Engines to serve with: vllm, sglang, trtllm.", "vllm", SERVE)] = None,
+    ttft: Annotated[str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")] = None,
+    tpot: Annotated[str | None, _limit("Time per further token at most: 50ms.", "TIME")] = None,
+    rate: Annotated[str | None, _limit("Requests that come, of all GPUs: 4/s, 240/min.", "RATE")] = None,
+    concurrency: Annotated[Any, _counted("Requests under way at a replica.", "searched", SERVE)] = None,
     tp: TpOption = None,
     pp: PpOption = None,
     ep: EpOption = None,
@@ -250,7 +250,8 @@ def run_(
         "network_us": network_us, "node_gpus": node_gpus, "kind": "throughput" if num_prompts else None,
     }  # fmt: skip
     asked = {"run": run or (), "data": check_data(data), "need": need, "price": price, "interval": interval}
-    _answer(context, model, asked | {"seed": seed} | _stated(fields), out, as_json, chakra)
+    served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
+    _answer(context, model, asked | {"seed": seed} | _stated(fields | served), out, as_json, chakra)
 
 
 def train(
@@ -395,16 +396,18 @@ def _answer(
     as_json: bool,
     chakra: Path | None = None,
 ) -> None:
-    table = model is None and out is not None and out.suffix.lower() in FORMATS
+    table = out is not None and out.suffix.lower() in FORMATS
     if out is not None:
-        check_file(out, FORMATS, [asked["cases"]]) if table else check_output(out, FILES)
+        check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
     check_chakra(chakra)
     announce("forecasting", quiet=as_json)
-    from ..api.forecasting import forecast  # here: what it imports takes seconds
+    from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
     from ..report.terminal import show
 
     found = forecast(model, **asked)
     if chakra:
+        if not isinstance(found, Forecasts):
+            raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
         found.save_chakra(chakra)
     if out is None:
         show(found.document(), as_json=as_json)
@@ -414,7 +417,9 @@ def _answer(
     else:
         found.save(out, made_by(context))
         show(found.document(), *(out / name for name in FILES), as_json=as_json)
-    if all(one.setting is None for one in found.answers):  # of a table: not one row could be understood
+    if isinstance(found, Forecasts) and all(
+        one.setting is None for one in found.answers
+    ):  # of a table: not one row could be understood
         raise typer.Exit(2)
 
 

@@ -18,6 +18,7 @@ from plotly.subplots import make_subplots
 from ..operators.operators import OPS
 from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
+from ..workloads.quantities import Prices
 from ..workloads.releases import Release
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
@@ -82,7 +83,7 @@ def forecast_document(
     *,
     level: float,
     need: float | None = None,
-    price: Price = None,
+    price: Prices,
 ) -> Document:
     """Return forecasts for readers: one in full, many as a table with figures over batch and throughput."""
     data = {
@@ -136,16 +137,11 @@ def forecast_document(
     )
 
 
-Price = float | Mapping[str, float] | None
-"""Of a GPU for an hour, or by its name."""
-
-
-def cost_of(one: Forecast, price: Price) -> float:
+def cost_of(one: Forecast, price: Prices) -> float:
     """Return what the GPUs of a forecast cost for its time; NaN where there is no price or no time."""
-    if one.setting is None or price is None:
+    if one.setting is None:
         return math.nan
-    each = price.get(one.setting.gpu.name, math.nan) if isinstance(price, Mapping) else price
-    return one.details.get("seconds", math.nan) / 3600 * one.setting.gpus * each
+    return one.details.get("seconds", math.nan) / 3600 * one.setting.gpus * price.of(one.setting.gpu.name)
 
 
 def _sliders(
@@ -154,7 +150,7 @@ def _sliders(
     names: Sequence[str],
     level: float,
     need: float | None,
-    price: Price,
+    price: Prices,
 ) -> list[Part]:
     """Return sliders over what is varied, where the settings are few enough; a combination not asked for says so."""
     axes = [(name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))) for name in names]
@@ -264,7 +260,7 @@ _TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}
 """What an answer measures, by its unit."""
 
 
-def _facts(one: Forecast, need: float | None, price: Price) -> Iterator[tuple[str, str]]:
+def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
     found, setting = one.details, one.setting
     assert setting is not None
     for name, words in (("first_token_s", "time to the first token, ms"), ("seconds_per_token", "time per token, ms")):
@@ -298,11 +294,14 @@ def _facts(one: Forecast, need: float | None, price: Price) -> Iterator[tuple[st
         yield "energy, kJ", figure(found["energy_j"] / 1e3)
     else:
         yield "energy, J", figure(found["energy_j"])
-    if price is not None:
+    if price:
         cost = cost_of(one, price)
-        yield "cost", figure(cost)
+        yield price.titled("cost"), figure(cost)
         if "tokens_per_second" in found:
-            yield "cost per million tokens", figure(cost / (found["tokens_per_second"] * found["seconds"]) * 1e6)
+            yield (
+                price.titled("cost per million tokens"),
+                figure(cost / (found["tokens_per_second"] * found["seconds"]) * 1e6),
+            )
     if need is not None:
         yield f"within ±{100 * need:g} %", one.sure(need)
 
@@ -377,7 +376,7 @@ def _grid_table(
     asked: Sequence[Mapping[str, Any]],
     names: Sequence[str],
     need: float | None,
-    price: Price,
+    price: Prices,
 ) -> Table:
     found = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
@@ -391,12 +390,12 @@ def _grid_table(
             told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
         if need is not None:
             told.append(one.sure(need))
-        if price is not None:
+        if price:
             told.append(figure(cost_of(one, price)))
         found.append(Row((*cells, *told)))
     heads = ["predicted", "interval", *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
-    heads += ["cost"] if price is not None else []
+    heads += [price.titled("cost")] if price else []
     every = (*(Column(ASKED.get(name, name), "name") for name in names), *(Column(head, "number") for head in heads))
     folded = f"All {len(found):,} settings" if len(found) > SHOWN else ""
     return Table(every, found, "Settings", shown=SHOWN, folded=folded)

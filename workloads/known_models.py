@@ -84,6 +84,11 @@ def names() -> list[str]:
     return list(_tables())
 
 
+def quantised(name: str) -> list[str]:
+    """Return the known models that are another in narrower formats: deepseek-r1-nvfp4 of deepseek-r1."""
+    return [one for one in names() if one.startswith(f"{name}-") and FORMATS.fullmatch(one[len(name) + 1 :])]
+
+
 def published_billions() -> dict[str, float]:
     """Return the published weights of each known model, in billions."""
     found = _tables()

@@ -87,7 +87,7 @@ def test_the_command_answers_in_json() -> None:
     ("line", "named"),
     [
         ("forecast llama-3.1-70b --batch x", "--batch"),
-        ("forecast llama-3.1-70b --gpus 8", "--batch"),
+        ("forecast llama-3.1-70b --gpus 8 --release vllm-0.10.0", "--batch"),
         ("forecast llama-3.1-70b --gpus 8 --batch 8:2", "--batch"),
         ("forecast llama-3.1-70b --batch 1 --input-len 1 --output-len 1 --need much", "--need"),
         ("forecast llama-3.1-70b --batch 1 --output-len 1", "--input-len"),

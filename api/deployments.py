@@ -1,0 +1,168 @@
+"""Which GPUs serve a model at which cost: the question that `forecast` answers where no batch is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from ..errors import ParameterError, nearest
+from ..hardware import GPU
+from ..hardware import find as find_gpu
+from ..operators.dtypes import canonical_dtype
+from ..output import write_table
+from ..report.deployments import deployments_document, front_figure
+from ..report.formats import counted
+from ..report.html import Shown
+from ..report.notebook import framed
+from ..workloads import known_models
+from ..workloads.architecture import Architecture
+from ..workloads.deployments import ENGINES, Choice, Question, choose
+from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
+from ..workloads.serving_law import by_law
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from ..report.document import Document
+
+_COUNTS: Final = ("gpus", "tp", "ep", "concurrency")
+FIELDS: Final = ("gpu", *_COUNTS, "engine", "dtype", "kv_dtype", "input_len", "output_len", "ttft", "tpot", "rate",
+                 "node_gpus", "memory_utilisation")  # fmt: skip
+"""What may be asked of a model that is to be served."""
+
+
+@dataclass(frozen=True)
+class Deployments(Shown):
+    """Ways to serve a model, and the cheapest that holds.
+
+    Attributes
+    ----------
+    choice : Choice
+        The question, the ways, the fronts and what they rest on (`workloads.deployments`).
+    level : float
+        Of the intervals.
+    """
+
+    files = ("forecast.json", "forecast.html", "forecast.csv")
+    choice: Choice
+    level: float
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The cheapest way that holds of each GPU, engine and number of GPUs, else the nearest; the cheapest first.
+
+        Columns: `workloads.deployments.Choice.ways`. Without limits, those ways that no other of their GPU beats in
+        tokens per second of a user and of a GPU.
+        """
+        return self.choice.best
+
+    @property
+    def ways(self) -> pd.DataFrame:
+        """Every way that was looked at, as `table` has the best."""
+        return self.choice.ways
+
+    def document(self) -> Document:
+        """Return the answer for readers; its ``data`` are those of ``forecast.json``."""
+        return deployments_document(self.choice, self.level)
+
+    def save_table(self, file: str | Path) -> None:
+        """Write `ways` as .csv, .parquet or .xlsx, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            The file cannot be written.
+        """
+        write_table(pa.Table.from_pandas(self.ways, preserve_index=False), Path(file), "{}")
+
+    def plot_front(self) -> go.Figure:
+        """Draw tokens per second of a GPU against those of a user, the front of each GPU."""
+        return front_figure(self.choice)
+
+    def _beside(self) -> tuple[str, ...]:
+        return (self.ways.to_csv(index=False),)
+
+    def __repr__(self) -> str:
+        return f"<Deployments of {self.choice.question.model.name}: {counted(len(self.ways), 'way')}>"
+
+    def _repr_html_(self) -> str:
+        lead = self.document().opening[0]
+        said = [f"{getattr(lead, name)}" for name in ("about", "answer", "beneath")]
+        return framed(repr(self)[1:-1], self.table, [": ".join(said[:2]), said[2]])
+
+
+def deployments(
+    model: str | PathLike[str] | Mapping[str, Any] | Architecture,
+    *,
+    price: Prices,
+    interval: float = 0.9,
+    seed: int = 0,
+    **asked: Any,
+) -> Deployments:
+    """Return the ways to serve a model; ``asked`` are `FIELDS`, several values of one being those to choose from.
+
+    Raises
+    ------
+    FlopcastError
+        Something asked for is not known or cannot be, or the model has no room anywhere.
+    """
+    known = {name: value for name, value in asked.items() if value is not None}
+    if others := [name for name in known if name not in FIELDS]:
+        raise ParameterError(
+            "batch",
+            f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",
+        )
+    gpus = found_gpus(known.get("gpu", "MI300X"))
+    engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
+    for name in engines:
+        if name not in ENGINES:
+            raise ParameterError(
+                "engine", f"must be one of {', '.join(ENGINES)}, got {name!r}: {nearest(name, ENGINES)}"
+            )
+    counts = {name: tuple(_whole(name, value) for value in _several(known[name])) for name in _COUNTS if name in known}
+    fields: dict[str, Any] = {
+        name: _whole(name, known[name]) for name in ("input_len", "output_len", "node_gpus") if name in known
+    }
+    fields |= {name: counts[name] for name in ("tp", "ep", "concurrency") if name in counts}
+    for limit in ("ttft", "tpot"):
+        if limit in known:
+            fields[f"{limit}_ms"] = quantity(limit, known[limit], MILLISECONDS)
+    if "rate" in known:
+        if "concurrency" in counts:
+            raise ParameterError("rate", "says how many requests are under way: give it or concurrency, not both")
+        fields["rate"] = quantity("rate", known["rate"], PER_SECOND)
+    if "memory_utilisation" in known:
+        fields["memory_utilisation"] = quantity("memory_utilisation", known["memory_utilisation"], {"": 1.0})
+    question = Question(
+        model=known_models.find(model if not isinstance(model, PathLike) else Path(model)),
+        gpus=gpus,
+        price=check_priced(price, gpus),
+        counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
+        engines=engines,
+        dtypes=tuple(canonical_dtype(str(one)) for one in _several(known.get("dtype", ()))),
+        kv_dtype=canonical_dtype(str(known["kv_dtype"])) if "kv_dtype" in known else "",
+        **fields,
+    )
+    return Deployments(choose(question, by_law, level=interval, seed=seed), interval)
+
+
+def found_gpus(asked: Any) -> tuple[GPU, ...]:
+    """Return the GPUs of names, TOML files, or GPUs, one or several."""
+    return tuple(one if isinstance(one, GPU) else find_gpu(one) for one in _several(asked))
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | range | set) else [value]
+
+
+def _whole(name: str, value: Any) -> int:
+    number = quantity(name, value, {"": 1.0})
+    if not number.is_integer() or number > 10_000_000:
+        raise ParameterError(name, f"must be a whole number from 1 to 10000000, got {value!r}")
+    return int(number)

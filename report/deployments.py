@@ -1,0 +1,289 @@
+"""Which GPUs serve a model at which cost, as a document: the cheapest that holds, every GPU's ways, their fronts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from ..workloads.deployments import HOLDS, PACES_MS, Choice, Question
+from .document import (
+    Column,
+    Document,
+    Figure,
+    Headline,
+    Kind,
+    Lines,
+    Part,
+    Row,
+    Section,
+    Sliders,
+    Table,
+    columns,
+    lines,
+    remarked,
+    rows,
+)
+from .figures import NEUTRAL, OTHERS, SELECTED, styled
+from .formats import figure, share
+
+SCHEMA: Final = 1
+SURE: Final = 0.9
+"""Share of the distribution from which on a way is called sure."""
+SHOWN: Final = 12
+"""Rows on a terminal."""
+_COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
+
+
+def deployments_document(choice: Choice, level: float) -> Document:
+    """Return the answer first, then a way of each GPU and number of GPUs, and the fronts as a figure."""
+    asked, best = choice.question, choice.best
+    data = {
+        "schema": SCHEMA,
+        "level": level,
+        "question": _question(asked),
+        "best": _records(best),
+        "fronts": _records(choice.fronts),
+        "remarks": [note.to_dict() for note in choice.remarks],
+    }
+    work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
+    rate = "" if asked.rate is None else f", {figure(asked.rate)} requests a second"
+    return Document(
+        title=f"Serving {asked.model.name}",
+        lead=f"{work}{rate}{_limits(asked)}; intervals of {100 * level:g} %",
+        opening=[_answer(choice), lines(_surer(choice)), Lines(remarked(choice.remarks), "list")],
+        sections=[
+            Section("Throughput and speed", [Figure(partial(front_figure, choice), _FRONT)], "front", "Front"),
+            Section("Any of them", _chooser(choice), "choose", "Choose"),
+            Section("Ways", _tables(choice), "ways", "Ways"),
+        ],
+        data=data,
+    )
+
+
+_FRONT: Final = "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its interval"
+
+
+def _limits(asked: Question) -> str:
+    """Say which limits there are: ``, first token within 2,000 ms``."""
+    named = (("first token", asked.ttft_ms), ("each further one", asked.tpot_ms))
+    return "".join(f", {name} within {figure(limit)} ms" for name, limit in named if limit is not None)
+
+
+def _answer(choice: Choice) -> Headline:
+    """Return the cheapest way that holds, or the nearest; without limits the ends of the best front."""
+    asked, best = choice.question, choice.best
+    if not asked.limited:
+        first = _at_pace(best).iloc[0]
+        told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
+        told += f", {_cost(asked, first)} per million tokens" if asked.price else ""
+        return Headline(
+            f"{_first(asked)} within {figure(first['pace_ms'])} ms a token", f"{way(first)}: {told}", "", _told(first)
+        )
+    first = best.iloc[0]
+    about = f"{_first(asked)} that holds" if first["holds"] >= HOLDS else "none holds; the nearest"
+    priced = f"{_cost(asked, first)} per million tokens, " if asked.price else ""
+    answer = f"{way(first)}: {priced}holds with {_sure(first)}"
+    return Headline(about, answer, "", _told(first))
+
+
+def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
+    """Return the ways of the pace that the answer is about: 50 ms a token, or the slowest there is."""
+    paces = best["pace_ms"].unique()
+    return best[best["pace_ms"] == (PACES_MS[1] if PACES_MS[1] in paces else paces[0])]
+
+
+def _first(asked: Question) -> str:
+    """Say what comes first of ways that hold."""
+    return "cheapest" if asked.price else "fewest GPUs" if asked.rate is not None else "most tokens per GPU"
+
+
+def _sure(one: pd.Series) -> str:
+    """Return how surely a way holds: never with certainty."""
+    return "> 99 %" if one["holds"] > 0.99 else "< 1 %" if one["holds"] < 0.01 else share(one["holds"], 0)
+
+
+def _told(one: pd.Series) -> str:
+    """Say in a sentence how fast a way is, with its intervals."""
+    return (
+        f"First token after {_interval(one, 'ttft_ms')} ms, a token every {_interval(one, 'tpot_ms')} ms; "
+        f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, {_figure(one['concurrency'])} requests under way, "
+        f"{_figure(one['memory_gb'])} GiB on each GPU."
+    )
+
+
+def _surer(choice: Choice) -> list[str]:
+    """Return what it takes to be sure, where the cheapest is not, and the cheapest of every other GPU."""
+    asked, best = choice.question, choice.best
+    cost = (lambda one: f", {_cost(asked, one)} per million tokens") if asked.price else (lambda one: "")
+    if not asked.limited:
+        others = (one for _, one in _at_pace(best).iloc[1:].iterrows())
+        return [
+            f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, {way(one)}{cost(one)}"
+            for one in others
+        ]
+    found, first = [], best.iloc[0]
+    if first["holds"] < SURE:
+        sure = best[best["holds"] >= SURE]
+        found.append(
+            f"To be surer: {way(sure.iloc[0])} holds with {_sure(sure.iloc[0])}{cost(sure.iloc[0])}"
+            if len(sure)
+            else f"None holds with {share(SURE, 0)} or more."
+        )
+    for gpu, own in best.groupby("gpu", sort=False):
+        one = own.iloc[0]
+        if gpu != first["gpu"]:
+            holds = f"the {_first(asked)} that holds: " if one["holds"] >= HOLDS else "none holds, the nearest: "
+            found.append(f"{gpu}: {holds}{way(one)}, with {_sure(one)}{cost(one)}")
+    return found
+
+
+def way(one: pd.Series) -> str:
+    """Say in a few words which GPUs, and how the model is cut: ``4 × MI300X (vllm, fp8, tp 4)``."""
+    cut = [f"{name} {one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1]
+    copies = [f"{one['replicas']} replicas"] if one["replicas"] > 1 else []
+    return f"{one['gpus']} × {one['gpu']} ({', '.join([one['engine'], one['dtype'], *cut, *copies])})"
+
+
+def _interval(one: pd.Series, name: str, digits: int = 3, dots: str = " … ") -> str:
+    """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ where no limit is known."""
+    middle, lower, upper = (one[f"{name}{side}"] for side in ("", "_lower", "_upper"))
+    if lower == upper:
+        return _figure(middle)
+    return f"{_figure(middle)} ({_figure(lower, digits)}{dots}{_figure(upper, digits)})"
+
+
+def _figure(value: float, digits: int = 3) -> str:
+    if math.isinf(value):
+        return "∞"
+    return f"{float(f'{value:.{digits}g}'):,.9g}"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else figure(value)
+
+
+def _cost(asked: Question, one: pd.Series) -> str:
+    return f"{_interval(one, 'cost_per_million')} {asked.price.currency}".rstrip()
+
+
+def _tables(choice: Choice) -> list[Part]:
+    """Return the best ways: with every interval on pages, on terminals with those of the times."""
+    asked = choice.question
+    kept = f"the {_first(asked)} that holds, else the nearest" if asked.limited else f"the {_first(asked)} at each pace"
+    caption = f"{'Of each GPU, engine and number of GPUs' if asked.limited else 'Of each GPU'} {kept}."
+    made = list[Part]()
+    for medium in ("terminal", "page"):
+        told = partial(_interval, digits=2, dots="…") if medium == "terminal" else _interval
+        heads = [*([] if asked.limited else ["ms a token"]), "GPUs", "way", "requests", "TTFT, ms", "TPOT, ms"]
+        heads += ["tokens/s/GPU", *(["tokens/s/user", "GiB"] if medium == "page" else [])]
+        heads += [asked.price.titled("cost/M tokens")] if asked.price else []
+        heads += ["holds"] if asked.limited else []
+        found = []
+        for _, one in choice.best.iterrows():
+            cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
+            cells = [] if asked.limited else [f"≤ {figure(one['pace_ms'])}"]
+            cells += [f"{one['gpus']} × {one['gpu']}", f"{one['engine']} {one['dtype']} {cut}".rstrip()]
+            cells += [_figure(one["concurrency"]), told(one, "ttft_ms"), told(one, "tpot_ms")]
+            if medium == "page":
+                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [_figure(one["memory_gb"])]
+            else:
+                cells.append(_figure(one["tokens_per_s_per_gpu"]))
+            cells += [told(one, "cost_per_million")] if asked.price else []
+            cells += [_sure(one)] if asked.limited else []
+            found.append(Row(tuple(cells), "" if one["holds"] >= HOLDS else "soft"))
+        kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
+        every = [Column(head, kinds.get(head, "number")) for head in heads]
+        made.append(Table(every, found, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium))
+    return made
+
+
+def _chooser(choice: Choice) -> list[Part]:
+    """Return lists of GPUs, numbers and the like to choose from, with what each choice comes to."""
+    best, asked = choice.best, choice.question
+    heads = (
+        {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"} if asked.limited else {"gpu": "GPU", "pace_ms": "ms a token"}
+    )
+    heads = {name: head for name, head in heads.items() if len(best[name].unique()) > 1}
+    if not heads:
+        return []
+    axes = [(head, tuple(map(_word, best[name].sort_values().unique()))) for name, head in heads.items()]
+    known = {tuple(_word(one[name]) for name in heads): one for _, one in best.iterrows()}
+    choices: list[list[Part]] = []
+    first = 0
+    for key in product(*(values for _, values in axes)):
+        one = known.get(key)
+        if one is None:
+            choices.append([lines(["no way was found"])])
+            continue
+        if one is known[tuple(_word(best.iloc[0][name]) for name in heads)]:
+            first = len(choices)
+        facts = [
+            ("time to the first token, ms", _interval(one, "ttft_ms")),
+            ("time per further token, ms", _interval(one, "tpot_ms")),
+            ("tokens/s per user", _interval(one, "tokens_per_s_per_user")),
+            ("tokens/s per GPU", _interval(one, "tokens_per_s_per_gpu")),
+            ("requests under way", _figure(one["concurrency"])),
+            ("GiB per GPU", _figure(one["memory_gb"])),
+        ]
+        facts += [("cost per million tokens", _cost(asked, one))] if asked.price else []
+        facts += [("keeps the limits with", _sure(one))] if asked.limited else []
+        choices.append([lines([way(one)]), Table(columns("", numbers=["figure"]), rows(facts))])
+    return [Sliders(axes, choices, first)]
+
+
+def front_figure(choice: Choice) -> go.Figure:
+    """Draw tokens per second of a GPU against those of a user: the front of each GPU, its name beside it.
+
+    The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit of the pace.
+    """
+    asked, drawn = choice.question, go.Figure()
+    kinds = list(choice.fronts.groupby("gpu", sort=False))
+    for place, (gpu, own) in enumerate(kinds):
+        colour = _COLOURS[place % len(_COLOURS)]
+        x, y = own["tokens_per_s_per_user"], own["tokens_per_s_per_gpu"]
+        texts = [f"{way(one)}, {figure(one['concurrency'])} requests" for _, one in own.iterrows()]
+        look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
+        drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
+        at = (place + 1) * len(own) // (len(kinds) + 1)  # names stand at other heights where the fronts lie close
+        label = {"text": gpu, "font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour}
+        drawn.add_annotation(x=math.log10(x.iloc[at]), y=math.log10(y.iloc[at]), ax=28, ay=-24, **label)
+        best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)] if asked.limited else own[:0]
+        for _, one in best.head(1).iterrows():
+            bars = {}
+            for axis, name in (("error_x", "tokens_per_s_per_user"), ("error_y", "tokens_per_s_per_gpu")):
+                up, down = one[f"{name}_upper"] - one[name], one[name] - one[f"{name}_lower"]
+                bars[axis] = {"array": [up], "arrayminus": [down], "color": colour, "thickness": 1}
+            point = {"marker": {"color": colour, "size": 11, "symbol": "diamond"}, "showlegend": False}
+            where = {"x": [one["tokens_per_s_per_user"]], "y": [one["tokens_per_s_per_gpu"]]}
+            drawn.add_trace(go.Scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point))
+    if asked.tpot_ms is not None:
+        drawn.add_vline(x=1e3 / asked.tpot_ms, line={"color": NEUTRAL, "dash": "dot"})
+        at = {"x": math.log10(1e3 / asked.tpot_ms), "y": 0, "yref": "paper", "xanchor": "left", "showarrow": False}
+        drawn.add_annotation(text=f"{figure(asked.tpot_ms)} ms a token", **at)
+    drawn.update_xaxes(title_text="tokens per second of a user", type="log")
+    drawn.update_yaxes(title_text="tokens per second of a GPU", type="log")
+    drawn.update_layout(showlegend=False)
+    return styled(drawn, 440, {})
+
+
+def _question(asked: Question) -> dict[str, Any]:
+    names = ("counts", "engines", "dtypes", "kv_dtype", "input_len", "output_len", "ttft_ms", "tpot_ms", "rate")
+    told = {name: getattr(asked, name) for name in names}
+    return {"model": asked.model.name, "gpus": [gpu.name for gpu in asked.gpus], **told, "price": asdict(asked.price)}
+
+
+def _records(ways: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as JSON, where what has no limit is null."""
+    return [
+        {
+            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+        }
+        for row in ways.to_dict("records")
+    ]

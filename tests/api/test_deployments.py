@@ -1,0 +1,102 @@
+"""Which GPUs serve a model, asked in Python and on the command line: what is told, written and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import ParameterError
+from flopcast.tests.commands.running import call
+
+ASKED = {"gpu": ["MI300X", "H200", "MI355X"], "gpus": [1, 2, 4, 8, 16], "ttft": "2s", "tpot": "50ms", "rate": "4/s"}
+PRICE = {"MI300X": "$2.5/h", "H200": "$3.5/h", "MI355X": "$4/h"}
+
+
+@pytest.fixture(scope="module")
+def found() -> fc.Deployments:
+    answer = fc.forecast("llama-3.1-70b", **ASKED, price=PRICE)
+    assert isinstance(answer, fc.Deployments)
+    return answer
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-r1", "qwen3-235b-a22b", "gpt-oss-120b"])
+def test_every_gpu_has_a_way_to_serve_the_models_that_people_ask_about(model: str) -> None:
+    table = fc.forecast(model, **ASKED, price=PRICE).table
+    assert set(table["gpu"]) == {"MI300X", "H200 SXM", "MI355X"}
+    assert table.loc[0, "holds"] >= 0.5
+    held = table[table["holds"] >= 0.5]
+    assert held["cost_per_million"].is_monotonic_increasing
+    assert (held["memory_gb"] <= held["gpu"].map({"MI300X": 192, "H200 SXM": 141, "MI355X": 288}) * 0.9).all()
+
+
+def test_units_say_the_same_as_bare_numbers(found: fc.Deployments) -> None:
+    bare = fc.forecast("llama-3.1-70b", **{**ASKED, "ttft": 2000, "tpot": 50.0, "rate": 4}, price=PRICE)
+    assert bare.table.equals(found.table)
+
+
+def test_tighter_limits_never_hold_more_surely(found: fc.Deployments) -> None:
+    tight = fc.forecast("llama-3.1-70b", **{**ASKED, "ttft": "0.5s", "tpot": "20ms"}, price=PRICE)
+    assert (tight.ways["holds"] <= found.ways["holds"]).all()
+    assert tight.table.loc[0, "cost_per_million"] > found.table.loc[0, "cost_per_million"]
+
+
+def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
+    table = fc.forecast("llama-3.1-70b", gpu=["MI300X", "H200"], gpus=8, tp=8, concurrency=[1, 16, 64]).table
+    assert (table["tpot_ms"] <= table["pace_ms"]).all()
+    assert set(table["concurrency"]) <= {1, 16, 64}
+    assert set(table["gpu"]) == {"MI300X", "H200 SXM"}
+
+
+def test_the_answer_is_written_as_page_json_and_table(found: fc.Deployments, tmp_path: Path) -> None:
+    found.save(tmp_path / "answer")
+    assert sorted(file.name for file in (tmp_path / "answer").iterdir()) == [
+        "forecast.csv",
+        "forecast.html",
+        "forecast.json",
+    ]
+    told = json.loads((tmp_path / "answer" / "forecast.json").read_text())
+    assert told["question"]["rate"] == 4.0
+    assert told["question"]["price"]["currency"] == "$"
+    assert [one["gpu"] for one in told["best"]] == found.table["gpu"].tolist()
+    assert len(pd.read_csv(tmp_path / "answer" / "forecast.csv")) == len(found.ways)
+    drawn = found.plot_front()
+    assert {trace.name for trace in drawn.data} == {"MI300X", "H200 SXM", "MI355X"}
+    assert {"MI300X", "H200 SXM", "MI355X"} <= {note.text for note in drawn.layout.annotations}
+    assert found.table.loc[0, "gpu"] in found._repr_html_()
+
+
+def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> None:
+    line = "forecast llama-3.1-70b --gpu MI300X,H200,MI355X --gpus 1:16 --ttft 2s --tpot 50ms --rate 4/s --json --price"
+    result = call(*line.split(), "MI300X=$2.5/h,H200=$3.5/h,MI355X=$4/h", "--out", str(tmp_path / "ways.csv"))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == json.loads(json.dumps(found.document().data))
+    assert len(pd.read_csv(tmp_path / "ways.csv")) == len(found.ways)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--ttft soon", "--ttft"),
+        ("--tpot -3ms", "--tpot"),
+        ("--rate 4/s --concurrency 8", "--rate"),
+        ("--price MI355X=2", "--price"),
+        ("--engine tgi", "--engine"),
+        ("--ttft 2s --batch 4", "--ttft"),
+        ("--ttft 2s --pp 2", "--batch"),
+        ("--chakra sim", "--chakra"),
+    ],
+)
+def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> None:
+    result = call("forecast", "llama-3.1-70b", "--gpus", "8", *line.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {named} ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_limits_go_with_no_table_of_cases() -> None:
+    with pytest.raises(ParameterError, match="ttft goes with no cases"):
+        fc.forecast(cases=pd.DataFrame({"model": ["llama-3.1-8b"]}), ttft=1)

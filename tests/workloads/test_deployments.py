@@ -1,0 +1,160 @@
+"""Which GPUs serve a model: requests under way by Little's law, shares that hold, what is cheapest, what has room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.hardware import GPU, find
+from flopcast.workloads import known_models
+from flopcast.workloads.deployments import Choice, Question, choose
+from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, prices, quantity
+from flopcast.workloads.serving_law import Served, by_law
+
+MI300X, H200 = find("MI300X"), find("H200")
+Times = Callable[[pd.DataFrame, GPU], Served]
+
+
+def constant(ttft_ms: float, tpot_ms: float, spread: float = 1e-9) -> Times:
+    """Return times that are the same however many requests are under way."""
+
+    def times(rows: pd.DataFrame, gpu: GPU) -> Served:
+        one = np.ones(len(rows))
+        return Served(ttft_ms * one, tpot_ms * one, spread * one, spread * one)
+
+    return times
+
+
+def asked(model: str = "llama-3.1-8b", gpus: tuple[GPU, ...] = (MI300X,), **fields: object) -> Question:
+    return Question(model=known_models.find(model), gpus=gpus, **{"counts": (1, 2), **fields})  # type: ignore[arg-type]
+
+
+def dominated(fronts: pd.DataFrame) -> bool:
+    speeds = fronts[["tokens_per_s_per_user", "tokens_per_s_per_gpu"]].to_numpy()
+    return any((other > one).all() for one in speeds for other in speeds)
+
+
+def test_a_rate_gives_the_requests_under_way_by_littles_law() -> None:
+    times = constant(100.0, 10.0)  # a request of 101 tokens takes 1.1 s
+    ways = choose(asked(rate=4.0, output_len=101), times).ways
+    assert ways["concurrency"].to_numpy() == pytest.approx(4.4, rel=1e-6)
+    assert (ways["tokens_per_s_per_gpu"] * ways["gpus"]).to_numpy() == pytest.approx(404.0)
+
+
+def test_a_rate_beyond_the_most_requests_of_an_instance_needs_replicas() -> None:
+    times = constant(100.0, 10.0)
+    found = choose(
+        asked(rate=12.0, output_len=101, counts=(1, 2, 4), tp=(1,), concurrency=(1, 4, 8), dtypes=("bf16",)), times
+    )
+    carried = found.ways.set_index("gpus")["holds"]  # one carries 8 / 1.1 a second
+    assert carried.to_dict() == {1: 0.0, 2: 1.0, 4: 1.0}
+    assert found.best["gpus"].tolist() == [2, 4, 1]
+    assert not np.isfinite(found.ways.set_index("gpus").loc[1, "ttft_ms"])
+
+
+@pytest.mark.parametrize(("limits", "share"), [({"ttft_ms": 100.0}, 0.5), ({"ttft_ms": 100.0, "tpot_ms": 10.0}, 0.25)])
+@pytest.mark.parametrize("rate", [None, 1.0])
+def test_the_share_that_holds_is_that_of_the_distribution(
+    limits: dict[str, float], share: float, rate: float | None
+) -> None:
+    found = choose(asked(**limits, rate=rate), constant(100.0, 10.0, spread=0.3))
+    assert found.best["holds"].to_numpy() == pytest.approx(share, abs=0.03)
+    assert np.log(found.best["ttft_ms_upper"] / found.best["ttft_ms_lower"]).to_numpy() == pytest.approx(
+        2 * 1.645 * 0.3, rel=0.05
+    )
+
+
+def test_the_cheapest_that_holds_is_first_and_costs_its_gpus_over_its_tokens() -> None:
+    price = Prices({"MI300X": 2.0, "H200 SXM": 4.0})
+    both = asked(gpus=(H200, MI300X), rate=4.0, output_len=101, price=price, ttft_ms=200.0)
+    best = choose(both, constant(100.0, 10.0)).best
+    assert best[["gpu", "gpus"]].to_numpy().tolist() == [["MI300X", 1], ["H200 SXM", 1], ["MI300X", 2], ["H200 SXM", 2]]
+    assert best.loc[0, "cost_per_million"] == pytest.approx(2.0 / 3600 / 404 * 1e6)
+
+
+@pytest.fixture(scope="module")
+def by_the_law() -> Choice:
+    price = Prices({"": 2.0})
+    gpus = (MI300X, H200, find("MI355X"))
+    return choose(asked("gpt-oss-120b", gpus, counts=(1, 2, 8, 16), tpot_ms=50.0, price=price), by_law)
+
+
+def test_fronts_hold_what_nothing_of_the_same_gpu_beats(by_the_law: Choice) -> None:
+    assert not any(dominated(own) for _, own in by_the_law.fronts.groupby("gpu"))
+    assert dominated(by_the_law.ways[by_the_law.ways["gpu"] == "MI300X"])
+
+
+def test_more_than_a_node_is_replicas_of_what_lies_in_one(by_the_law: Choice) -> None:
+    ways = by_the_law.ways
+    assert (ways["tp"] * ways["dp"]).max() == 8
+    assert (ways["tp"] * ways["dp"] * ways["replicas"]).equals(ways["gpus"])
+    assert set(ways.loc[ways["gpus"] == 16, "replicas"]) == {2}
+
+
+def test_intervals_hold_their_middle_and_costs_follow_from_tokens(by_the_law: Choice) -> None:
+    ways = by_the_law.ways
+    for name in ("ttft_ms", "tpot_ms", "tokens_per_s_per_gpu", "tokens_per_s_per_user", "cost_per_million"):
+        assert (ways[f"{name}_lower"] <= ways[name]).all()
+        assert (ways[name] <= ways[f"{name}_upper"]).all()
+    tokens = 2.0 / 3600 * 1e6 / ways["cost_per_million"]
+    assert tokens.to_numpy() == pytest.approx(ways["tokens_per_s_per_gpu"].to_numpy())
+
+
+def test_weights_without_units_are_read_narrow_and_computed_in_16_bits() -> None:
+    seen = []
+
+    def times(rows: pd.DataFrame, gpu: GPU) -> Served:
+        seen.append(rows)
+        return constant(1.0, 1.0)(rows, gpu)
+
+    choose(asked("gpt-oss-120b", (MI300X, find("MI355X"))), times)
+    assert [set(zip(rows["dtype_b"], rows["dtype_a"], strict=True)) for rows in seen] == [
+        {("fp4", "bf16")},
+        {("fp4", "fp4")},
+    ]
+
+
+def test_formats_are_those_published_and_those_the_gpu_has_units_for() -> None:
+    def formats(model: str, gpu: str, **fields: object) -> set[str]:
+        return set(choose(asked(model, (find(gpu),), counts=(8,), **fields), constant(1.0, 1.0)).ways["dtype"])
+
+    assert formats("llama-3.1-8b", "MI300X") == {"bf16", "fp8"}
+    assert formats("llama-3.1-8b", "A100 80GB SXM4") == {"bf16"}
+    assert formats("deepseek-r1", "MI300X") == {"fp8"}
+    assert formats("deepseek-r1", "MI355X") == {"fp8", "fp4"}
+    assert formats("llama-3.1-8b", "MI300X", dtypes=("bf16",)) == {"bf16"}
+
+
+def test_what_has_no_room_is_left_out_and_what_has_none_anywhere_refused() -> None:
+    found = choose(asked("llama-3.1-405b", (H200,), counts=(1, 2, 4, 8), dtypes=("bf16",)), constant(1.0, 1.0))
+    assert set(found.ways["gpus"]) == {8}
+    with pytest.raises(DataError, match="GiB are missing on each of 1 GPUs"):
+        choose(asked("llama-3.1-405b", (H200,), counts=(1,)), constant(1.0, 1.0))
+    with pytest.raises(DataError, match="encoder"):
+        choose(asked("bert-large"), constant(1.0, 1.0))
+
+
+def test_an_engine_is_left_out_where_it_does_not_run() -> None:
+    found = choose(asked(gpus=(MI300X, H200), engines=("vllm", "trtllm")), constant(1.0, 1.0))
+    assert found.ways.groupby("gpu")["engine"].unique().map(set).to_dict() == {
+        "MI300X": {"vllm"},
+        "H200 SXM": {"vllm", "trtllm"},
+    }
+    assert [note.code for note in found.remarks].count("engine-not-there") == 1
+
+
+def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
+    assert quantity("ttft", "2 s", MILLISECONDS) == quantity("ttft", 2000, MILLISECONDS) == 2000.0
+    assert quantity("rate", "240/min", PER_SECOND) == pytest.approx(4.0)
+    assert prices("€2/h") == Prices({"": 2.0}, "€")
+    assert prices({"mi300x": "2.5 EUR/h"}) == Prices({"MI300X": 2.5}, "EUR")
+    for wrong in ("-1", "0", "2 h", "soon", "nan"):
+        with pytest.raises(ParameterError, match="ttft must be a number above 0"):
+            quantity("ttft", wrong, MILLISECONDS)
+    for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3", "x=2"):
+        with pytest.raises(FlopcastError):
+            prices(wrong)

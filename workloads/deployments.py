@@ -1,0 +1,424 @@
+"""Ways to serve a model: which GPUs, how many, cut and in which formats, with how many requests under way.
+
+Every way within a node is an instance; instances side by side are replicas, which share the requests evenly. A source
+of times (`serving_law.by_law`) says the time to the first token and per further one of each instance with so many
+requests under way (`CONCURRENCY`). Of ``c`` requests under way, each ``ttft + (output - 1) tpot`` long, ``c`` over that
+end a second (Little, Operations Research 9(3), 1961): a rate that is asked for gives the requests under way, unless it
+is more than an instance ends with the most of them. The times are drawn from their distribution, one draw for all
+numbers of requests of an instance; the share of the draws that keep every limit is how surely a way holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from ..arrays import FloatArray
+from ..errors import DataError, FlopcastError
+from ..hardware import GPU
+from ..hardware.networks import NODE_GPUS
+from ..operators.kinds.serving_run import SERVING
+from ..remarks import Remark, remark
+from . import known_models
+from .architecture import PARTS, Architecture
+from .inference import InferenceMemory, inference_memory
+from .quantities import Prices
+from .releases import standard_normal
+from .serving import figures
+from .serving_law import Served
+from .setting import WIDE, Setting, complete, most_weights
+
+CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}))
+"""Requests under way at an instance, 1 to 1,024."""
+ENGINES: Final = {"vllm": ("AMD", "NVIDIA"), "sglang": ("AMD", "NVIDIA"), "trtllm": ("NVIDIA",)}
+"""Engines, and the makers of the GPUs that each runs on."""
+STEP_TOKENS: Final = 8192
+"""Of the largest step of an engine, as is their default."""
+DRAWS: Final = 256
+PACES_MS: Final = (100.0, 50.0, 25.0, 10.0)
+"""Times per token that are told of where no limit is asked for."""
+HOLDS: Final = 0.5
+"""Share of the distribution from which on a way is said to hold: its median does."""
+
+Times = Callable[[pd.DataFrame, GPU], Served]
+"""Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of a model that is to be served.
+
+    Attributes
+    ----------
+    model : Architecture
+    gpus : tuple of GPU
+        To choose from.
+    counts : tuple of int
+        How many of them.
+    engines, dtypes, tp, ep : tuple
+        To choose from; empty: vllm, the published formats, and every way of cutting.
+    kv_dtype : str
+        Of the cache; empty: what goes with the weights.
+    input_len, output_len : int
+        Tokens of a prompt and of an answer, on average.
+    ttft_ms, tpot_ms : float or None
+        Limits of the time to the first token and per further one.
+    rate : float or None
+        Requests a second, of all GPUs.
+    concurrency : tuple of int
+        Requests under way at an instance that are tried.
+    price : Prices
+        Of a GPU for an hour.
+    node_gpus : int
+        GPUs of a node: an instance lies in one.
+    memory_utilisation : float
+        Part of the memory that may be used.
+    """
+
+    model: Architecture
+    gpus: tuple[GPU, ...]
+    counts: tuple[int, ...]
+    engines: tuple[str, ...] = ("vllm",)
+    dtypes: tuple[str, ...] = ()
+    tp: tuple[int, ...] = ()
+    ep: tuple[int, ...] = ()
+    kv_dtype: str = ""
+    input_len: int = 1024
+    output_len: int = 1024
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    rate: float | None = None
+    concurrency: tuple[int, ...] = CONCURRENCY
+    price: Prices = field(default_factory=Prices)
+    node_gpus: int = NODE_GPUS
+    memory_utilisation: float = 0.9
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything is asked that a way can fail."""
+        return any(one is not None for one in (self.ttft_ms, self.tpot_ms, self.rate))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Ways to serve a model, and which of them to take.
+
+    Attributes
+    ----------
+    question : Question
+    ways : DataFrame
+        One row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``, ``kv_dtype``, ``replicas``,
+        ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas), ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``,
+        ``tokens_per_s_per_user`` and ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower``
+        and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all requests, so that
+        some wait), ``holds`` (share of the draws that keep the limits; 1 without).
+    fronts : DataFrame
+        The same of single instances where nothing waits, those that no other way of their GPU beats in both speeds.
+    best : DataFrame
+        Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one nearest to it; the
+        cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`).
+    remarks : tuple of Remark
+        What the times rest on, and what was left out.
+    """
+
+    question: Question
+    ways: pd.DataFrame
+    fronts: pd.DataFrame
+    best: pd.DataFrame
+    remarks: tuple[Remark, ...]
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """One way to serve the model within a node, with its memory."""
+
+    setting: Setting
+    engine: str
+    memory: InferenceMemory
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Dimensions of the operator ``serving``, but the requests under way."""
+        one = self.setting
+        computed = dict(map(one.precision, PARTS))
+        numbers = {name: float(getattr(one, name)) for name in ("tp", "pp", "dp", "ep", "input_len", "output_len")}
+        named = {"op": SERVING, "device": one.gpu.name, "model": one.model.name, "engine": self.engine}
+        named |= {"engine_version": "", "apart": "", "dtype_kv": one.kv_dtype}
+        named |= {"dtype_a": computed.get(one.dtype, one.dtype), "dtype_b": one.dtype}
+        return {**named, **numbers, **figures(one.model)}
+
+    @property
+    def room(self) -> float:
+        """Requests whose whole sequences have room in the cache at once."""
+        return self.setting.dp * self.memory.tokens / (self.setting.input_len + self.setting.output_len)
+
+    def memory_gb(self, users: FloatArray) -> FloatArray:
+        """Return the GiB of one GPU while so many requests are under way, of which as many run as have room."""
+        tokens = users / self.setting.dp * (self.setting.input_len + self.setting.output_len)
+        held = self.memory.held(0.0)
+        return sum(held.values()) + np.minimum(tokens, self.memory.tokens) * self.memory.cache_per_token
+
+
+def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 0) -> Choice:
+    """Return the ways to serve a model on the GPUs asked for, and the cheapest that holds.
+
+    Raises
+    ------
+    FlopcastError
+        The model fits none of the GPUs, or is no model that generates tokens.
+    """
+    if not question.model.causal:
+        raise DataError(f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast")
+    users = np.array(question.concurrency, dtype=np.float64)
+    found, served, notes = list[_Instance](), list[Served](), list[Remark]()
+    for gpu in question.gpus:
+        own = list(_instances(question, gpu, notes))
+        if own:
+            served.append(times(pd.DataFrame([{**one.row, "concurrency": n} for one in own for n in users]), gpu))
+            found += own
+    if not found:
+        raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
+    notes += [note for one in served for note in one.remarks]
+    if not question.dtypes and not question.model.formats and any(one.setting.dtype != WIDE for one in found):
+        text = (
+            f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
+        )
+        notes.append(remark("quantised", text, model=question.model.name))
+    drawn = _Drawn(question, found, users, served, level, seed)
+    single = drawn.closed([(place, 1) for place in range(len(found))])
+    single = single[~single["queued"]].reset_index(drop=True)
+    fronts = single.iloc[_front(single)].reset_index(drop=True)
+    ways = [
+        (place, count // one.setting.gpus)
+        for place, one in enumerate(found)
+        for count in question.counts
+        if count % one.setting.gpus == 0
+        # without a rate to share, replicas are as good as one of them: they stand for what is larger than a node
+        and (question.rate is not None or count == one.setting.gpus or one.setting.gpus == question.node_gpus)
+    ]
+    every = drawn.at_rate(ways) if question.rate is not None else drawn.closed(ways)
+    if question.limited:
+        best = _best(question, every)
+    else:
+        paced = [single[single["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
+        best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
+    return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
+
+
+def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_Instance]:
+    """Yield the ways to serve on up to a node of a GPU; what cannot be is noted where nothing else is possible."""
+    engines = [one for one in question.engines if gpu.vendor in ENGINES[one]]
+    if left := [one for one in question.engines if one not in engines]:
+        text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
+        notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
+    sizes = sorted(
+        {n for count in question.counts for n in range(1, min(count, question.node_gpus) + 1) if not count % n}
+    )
+    why: FlopcastError | None = None
+    yielded = False
+    for model, dtype in _formats(question, gpu):
+        for size in sizes:
+            for tp, dp, ep in _cuts(question, model, size):
+                asked = {
+                    "model": model, "gpu": gpu, "gpus": size, "tp": tp, "dp": dp, "ep": ep, "dtype": dtype,
+                    "kv_dtype": question.kv_dtype, "batch": dp, "max_batched_tokens": STEP_TOKENS,
+                    "input_len": question.input_len, "output_len": question.output_len,
+                    "node_gpus": question.node_gpus, "memory_utilisation": question.memory_utilisation,
+                }  # fmt: skip
+                try:
+                    setting = complete(asked)
+                    memory = inference_memory(setting)
+                except FlopcastError as error:
+                    why = error
+                    continue
+                if memory.tokens < question.input_len + question.output_len:
+                    lacks = memory.needed(question.input_len + question.output_len) - memory.available
+                    why = DataError(f"{lacks:,.0f} GiB are missing on each of {size} GPUs")
+                    continue
+                yielded = True
+                for engine in engines:
+                    yield _Instance(setting, engine, memory)
+    if not yielded and engines:
+        text = f"{gpu.name} has no way to serve it: {why or 'none of the ways to cut it that were asked for'}"
+        notes.append(remark("no-way", text, gpu=gpu.name))
+
+
+def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str | None]]:
+    """Yield the model in the formats to try: those asked for, else as published and narrower ones with units for them.
+
+    A model of 16 bits is tried in FP8 too, as engines make it on loading; one of FP4 is what was published as such.
+    """
+    model = question.model
+    narrower = [known_models.find(name) for name in known_models.quantised(model.name)]
+    if question.dtypes:
+        for dtype in question.dtypes:
+            yield next((one for one in narrower if most_weights(one) == dtype), model), dtype
+        return
+    yield model, None
+    if not model.formats and "fp8_matrix" in gpu.peaks:
+        yield model, "fp8"
+    yield from ((one, None) for one in narrower if f"{most_weights(one)}_matrix" in gpu.peaks)
+
+
+def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[int, int, int]]:
+    """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures also the experts, or only these."""
+    ways = [(size, 1, 1), (size, 1, size), (1, size, size)] if model.experts and size > 1 else [(size, 1, 1)]
+    for tp, dp, ep in ways:
+        if (not question.tp or tp in question.tp) and (not question.ep or ep in question.ep):
+            yield tp, dp, ep
+
+
+class _Drawn:
+    """Times of instances with so many requests under way, shape (instances, users), and what follows from them."""
+
+    def __init__(
+        self,
+        question: Question,
+        found: Sequence[_Instance],
+        users: FloatArray,
+        served: Sequence[Served],
+        level: float,
+        seed: int,
+    ) -> None:
+        self.question, self.found, self.users = question, found, users
+        shape = (len(found), len(users))
+        self.ttft, self.tpot, self.ttft_spread, self.tpot_spread = (
+            np.concatenate([getattr(one, name) for one in served]).reshape(shape)
+            for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
+        )
+        self.normal = standard_normal(2, DRAWS, seed)
+        self.sides = [0.5, (1 - level) / 2, (1 + level) / 2]
+
+    def closed(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
+        """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""
+        places = np.array([place for place, _ in ways])
+        z = ndtri(self.sides)
+        ttft, tpot = (
+            np.exp(np.log(middle)[..., None] + spread[..., None] * z)[places].reshape(-1, 3)
+            for middle, spread in ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
+        )
+        rate = np.empty((len(self.found), len(self.users), 3))
+        for place in range(len(self.found)):
+            rate[place] = np.quantile(self._rates(place), self.sides, axis=0).T
+        asked = self.question
+        holds = np.ones(len(ttft))
+        for limit, middle, spread in (
+            (asked.ttft_ms, self.ttft, self.ttft_spread),
+            (asked.tpot_ms, self.tpot, self.tpot_spread),
+        ):
+            if limit is not None:
+                holds *= ndtr((np.log(limit) - np.log(middle)) / spread)[places].ravel()
+        tokens = rate[places].reshape(-1, 3) * asked.output_len  # a second, of one replica
+        repeated = [way for way in ways for _ in self.users]
+        return self._table(repeated, np.tile(self.users, len(ways)), ttft, tpot, tokens, holds)
+
+    def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
+        """Return ways at the rate that is asked for, each with the requests under way that come of it."""
+        asked = self.question
+        assert asked.rate is not None
+        middles = np.empty((len(ways), 3, 3))  # of requests under way, first token, further tokens
+        holds = np.empty(len(ways))
+        for row, (place, replicas) in enumerate(ways):
+            own, rates = asked.rate / replicas, np.maximum.accumulate(self._rates(place), axis=1)
+            carried = rates[:, -1] >= own
+            right = np.clip((rates < own).sum(axis=1), 1, len(self.users) - 1)
+            each = np.arange(DRAWS)
+            low, high = np.log(rates[each, right - 1]), np.log(rates[each, right])
+            part = np.clip((np.log(own) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+            logs = [np.log(self.users), *self._logs(place)]
+            at = [
+                (1 - part) * values[..., right - 1] + part * values[..., right]
+                if values.ndim == 1
+                else (1 - part) * values[each, right - 1] + part * values[each, right]
+                for values in logs
+            ]
+            found = np.exp(at)
+            whole = (found[1] + (asked.output_len - 1) * found[2]) / 1e3
+            found[0] = np.minimum(own * whole, found[0])  # fewer than one on average where one alone is quick enough
+            found[:, ~carried] = np.inf
+            held = carried.copy()
+            for limit, values in ((asked.ttft_ms, found[1]), (asked.tpot_ms, found[2])):
+                held &= values <= limit if limit is not None else True
+            holds[row] = held.mean()
+            middles[row] = np.quantile(found, self.sides, axis=1, method="lower").T
+        tokens = np.array([[asked.rate / replicas * asked.output_len] * 3 for _, replicas in ways])
+        return self._table(ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], tokens, holds)
+
+    def _logs(self, place: int) -> list[FloatArray]:
+        """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
+        return [
+            np.log(middle[place]) + self.normal[:, [column]] * spread[place]
+            for column, (middle, spread) in enumerate(((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread)))
+        ]
+
+    def _rates(self, place: int) -> FloatArray:
+        """Return the drawn requests that end in a second at an instance, shape (draws, users)."""
+        ttft, tpot = np.exp(self._logs(place))
+        return self.users / (ttft + (self.question.output_len - 1) * tpot) * 1e3
+
+    def _table(
+        self,
+        ways: Sequence[tuple[int, int]],
+        users: FloatArray,
+        ttft: FloatArray,
+        tpot: FloatArray,
+        tokens: FloatArray,
+        holds: FloatArray,
+    ) -> pd.DataFrame:
+        """Return the rows of `Choice.ways`: ``users`` and ``tokens`` (a second) are those of one replica."""
+        own = [self.found[place] for place, _ in ways]
+        replicas = np.array([count for _, count in ways])
+        settings = [one.setting for one in own]
+        count = np.array([one.gpus for one in settings])
+        columns: dict[str, Any] = {
+            "gpu": [one.gpu.name for one in settings],
+            "gpus": count * replicas,
+            "engine": [one.engine for one in own],
+            **{name: [getattr(one, name) for one in settings] for name in ("dtype", "kv_dtype")},
+            "replicas": replicas,
+            **{name: [getattr(one, name) for one in settings] for name in ("tp", "dp", "ep")},
+            "concurrency": users * replicas,
+        }
+        per_gpu = tokens / count[:, None]
+        price = np.array([self.question.price.of(one.gpu.name) for one in settings])
+        with np.errstate(divide="ignore"):
+            cost = price[:, None] / 3600 / per_gpu * 1e6
+            values = {"ttft_ms": ttft, "tpot_ms": tpot, "tokens_per_s_per_gpu": per_gpu}
+            values |= {"tokens_per_s_per_user": 1e3 / tpot[:, [0, 2, 1]], "cost_per_million": cost[:, [0, 2, 1]]}
+        for name, found in values.items():
+            columns |= {name: found[:, 0], f"{name}_lower": found[:, 1], f"{name}_upper": found[:, 2]}
+        known = np.where(np.isfinite(users), users, 0.0)
+        columns["memory_gb"] = np.array([float(one.memory_gb(n)) for one, n in zip(own, known, strict=True)])
+        columns["queued"] = [n > one.room for one, n in zip(own, users, strict=True)]
+        columns["holds"] = holds
+        return pd.DataFrame(columns)
+
+
+def _front(ways: pd.DataFrame) -> list[int]:
+    """Return which rows no other of their GPU beats in both speeds, by GPU and rising speed of a user."""
+    found = list[int]()
+    for _, own in ways.groupby("gpu", sort=False):
+        own = own.sort_values(["tokens_per_s_per_user", "tokens_per_s_per_gpu"], ascending=False, kind="stable")
+        rate = own["tokens_per_s_per_gpu"].to_numpy()
+        best = rate > np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
+        found += own.index[best][::-1].tolist()
+    return found
+
+
+def _best(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
+    """Return the cheapest way that holds of each GPU, engine and number of GPUs, else the nearest, in that order."""
+    held = ways["holds"] >= HOLDS
+    if question.rate is not None:
+        price = ways["gpu"].map(question.price.of) if question.price else 1.0
+        cost = ways["gpus"] * price
+    else:
+        cost = ways["cost_per_million"] if question.price else 1.0 / ways["tokens_per_s_per_gpu"]
+    surest = -ways["holds"]
+    order = pd.DataFrame({"held": ~held, "first": cost.where(held, surest), "surest": surest})
+    ordered = ways.loc[order.sort_values(["held", "first", "surest"], kind="stable").index]
+    return ordered.drop_duplicates(["gpu", "engine", "gpus"]).reset_index(drop=True)

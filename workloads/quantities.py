@@ -1,0 +1,107 @@
+"""Numbers with a unit, as people write limits, rates and prices: ``2s``, ``50ms``, ``4/s``, ``$2.5/h``.
+
+A bare number is in the unit that the parameter states: milliseconds, requests a second, money for an hour.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..errors import ParameterError
+from ..hardware import GPU, find
+
+MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "µs": 1e-3}
+PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
+PER_HOUR: Final = {"": 1.0, "/h": 1.0, "/min": 60.0, "/s": 3600.0}
+_NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(.*)", re.IGNORECASE)
+_CURRENCY: Final = re.compile(r"^[$€£¥]|[A-Z]{3}\b")
+
+
+def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float:
+    """Return a number that may have one of the units, in that which counts 1; it must be above 0 and finite.
+
+    Examples
+    --------
+    >>> quantity("ttft", "2s", MILLISECONDS), quantity("tpot", 50, MILLISECONDS), quantity("rate", "4/s", PER_SECOND)
+    (2000.0, 50.0, 4.0)
+    """
+    found = _NUMBER.fullmatch(str(given).strip())
+    factor = units.get(found[2].replace(" ", "")) if found else None
+    value = math.nan if found is None or factor is None else float(found[1]) * factor
+    if not 0 < value < math.inf:
+        named = ", ".join(f"5{unit}" for unit in units if unit)
+        raise ParameterError(parameter, f"must be a number above 0, with or without its unit ({named}), got {given!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of GPUs for an hour.
+
+    Attributes
+    ----------
+    each : mapping of str to float
+        By the name of the GPU; "" is any other. Empty: there are none.
+    currency : str
+        Of all of them, "" where none is named.
+    """
+
+    each: Mapping[str, float] = field(default_factory=dict)
+    currency: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.each)
+
+    def of(self, gpu: str) -> float:
+        """Return the price of a GPU for an hour; NaN where there is none."""
+        return self.each.get(gpu, self.each.get("", math.nan))
+
+    def titled(self, head: str) -> str:
+        """Return the head of a column, with the currency where it is known."""
+        return f"{head}, {self.currency}" if self.currency else head
+
+
+def prices(given: object) -> Prices:
+    """Return the price of a GPU for an hour: one of any, or one of each.
+
+    Examples
+    --------
+    >>> prices("MI300X=2.5/h,H200=3.5").each, prices("$2"), prices({"MI300X": 2.5}).of("H200 SXM")
+    ({'MI300X': 2.5, 'H200 SXM': 3.5}, Prices(each={'': 2.0}, currency='$'), nan)
+    """
+    if given is None:
+        return Prices()
+    if isinstance(given, Mapping):
+        named = [(str(name), str(value)) for name, value in given.items()]
+    else:
+        parts = [part.rpartition("=") for part in str(given).split(",") if part.strip()]
+        named = [(name.strip(), value.strip()) for name, _, value in parts]
+    if not named or ("" in dict(named) and len(named) > 1):
+        raise ParameterError("price", f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {given!r}")
+    found, currencies = dict[str, float](), set[str]()
+    for name, text in named:
+        currency = _CURRENCY.search(text)
+        bare = _CURRENCY.sub("", text).strip()
+        currencies.add(currency[0] if currency else "")
+        free = bare.partition("/")[0].strip() in ("0", "0.0")
+        found[find(name).name if name else ""] = 0.0 if free else quantity("price", bare, PER_HOUR)
+    if len(currencies) > 1:
+        raise ParameterError("price", f"must be in one currency, got {given!r}")
+    return Prices(found, currencies.pop())
+
+
+def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
+    """Return prices, of which every GPU must have one where any has.
+
+    Raises
+    ------
+    ParameterError
+        A GPU has none.
+    """
+    if lacking := [gpu.name for gpu in gpus if priced and math.isnan(priced.of(gpu.name))]:
+        raise ParameterError("price", f"must name every GPU, has none of {', '.join(lacking)}")
+    return priced
