@@ -54,11 +54,6 @@ class OnnxModel:
     constants: frozenset[str]
 
 
-def is_onnx(path: Path) -> bool:
-    """Return whether a file is called as ONNX models are."""
-    return path.suffix.lower() == ".onnx" and path.is_file()
-
-
 def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
     """Return the graph of a model.
 

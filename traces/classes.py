@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -109,28 +109,17 @@ def rules() -> tuple[Rule, ...]:
     wrong = [entry["class"] for entry in _data()["rule"] if entry["class"] not in described]
     if wrong:
         raise ValueError(f"patterns.toml: no class {wrong[0]!r} in [classes]")
-    return tuple(_rule(entry) for entry in _data()["rule"])
-
-
-def _rule(entry: Mapping[str, Any]) -> Rule:
-    both = entry.get("name", [])
-    return Rule(
-        op_class=entry["class"],
-        operator=_either([*entry.get("operator", []), *_aten(entry.get("aten", "")), *both]),
-        kernel=_either([*entry.get("kernel", []), *_fused(entry.get("fused", "")), *both]),
-        within=_either([entry["within"]] if "within" in entry else []),
-        first=entry.get("first", False),
-    )
-
-
-def _aten(names: str) -> list[str]:
-    """Return the expression for operators of PyTorch itself, their gradients and in-place forms; none for ""."""
-    return [rf"^aten::(?:{'|'.join(names.split())})(?:_backward)?_?$"] if names else []
-
-
-def _fused(names: str) -> list[str]:
-    """Return the expression for Inductor's pointwise kernels that fuse these operators only; none for ""."""
-    return [rf"^triton_poi_fused(?:_(?:{'|'.join(names.split())}))+_\d+$"] if names else []
+    found = []
+    for entry in _data()["rule"]:
+        both = entry.get("name", [])
+        operators, kernels = [*entry.get("operator", []), *both], [*entry.get("kernel", []), *both]
+        if "aten" in entry:  # operators of PyTorch itself, their gradients and in-place forms
+            operators.append(rf"^aten::(?:{'|'.join(entry['aten'].split())})(?:_backward)?_?$")
+        if "fused" in entry:  # Inductor's pointwise kernels that fuse these operators only
+            kernels.append(rf"^triton_poi_fused(?:_(?:{'|'.join(entry['fused'].split())}))+_\d+$")
+        within = _either([entry["within"]] if "within" in entry else [])
+        found.append(Rule(entry["class"], _either(operators), _either(kernels), within, entry.get("first", False)))
+    return tuple(found)
 
 
 def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:

@@ -24,16 +24,15 @@ back-to-back           info        most activities start as the one before ends:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, IntArray, ObjectArray
 from ..errors import few
-from ..remarks import Remark, remark
+from ..remarks import remark
 from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
 from .dispatches import Finding, Severity, counters_of
@@ -116,18 +115,33 @@ TOUCHING_NS = 1
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
 
 
-@dataclass(frozen=True)
-class Check:
-    """A check of single rows."""
-
-    what: Remark
-    severity: Severity
-    rows: Callable[[pd.DataFrame, pd.DataFrame], BoolArray]
+ROWS: Final[dict[str, tuple[Severity, str]]] = {
+    **{code: ("error", text) for code, text in IMPOSSIBLE.items()},
+    "days-apart": ("error", "activities a day after all others: the files are not of one run"),
+    "overlap": ("warning", "activities that overlap on one queue: their times add up to more than the time"),
+    "orphan": ("warning", "activities without a launch in the file: no shapes, no step"),
+    "before-first-step": ("info", "activities before the first step: warm-up"),
+    "coarse-timer": ("warning", "durations of under ten steps of the clock: uncertain by more than 5 %"),
+    "repeated-dispatch": ("warning", "dispatch numbers that occur again in a process: replay passes"),
+}
+"""Code of what is wrong with single rows (`flags`) -> how grave it is, and what it is."""
 
 
 def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return which rows of a dispatch table every check of single rows concerns: a column of bool per code."""
-    return pd.DataFrame({check.what.code: check.rows(table, steps) for check in CHECKS}, index=table.index)
+    """Return which rows of a dispatch table each code of `ROWS` concerns: a column of bool per code."""
+    damage, linked = impossible(table), table["linked"].to_numpy()
+    first_step_ns = -np.inf if steps.empty else steps["start_ns"].min()
+    numbered = table["dispatch_id"].notna()
+    found = {
+        **{code: damage == code for code in IMPOSSIBLE},
+        "days-apart": days_apart(table),
+        "overlap": (gaps_ns(table) < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool),
+        "orphan": ~linked if linked.any() else np.zeros(len(table), dtype=bool),  # if launches are recorded at all
+        "before-first-step": table["start_ns"].to_numpy() < first_step_ns,
+        "coarse-timer": _coarse(table),
+        "repeated-dispatch": (table.duplicated(["process", "gpu", "dispatch_id"]) & numbered).to_numpy(),
+    }
+    return pd.DataFrame({code: found[code] for code in ROWS}, index=table.index)
 
 
 def words(found: pd.DataFrame) -> pd.Series:
@@ -142,8 +156,13 @@ def words(found: pd.DataFrame) -> pd.Series:
 def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None) -> list[Finding]:
     """Return what is odd about a trace, the gravest first; `found` is what `flags` returned, if it is at hand."""
     found = flags(table, steps) if found is None else found
-    flagged = ((item, found[item.what.code].to_numpy()) for item in CHECKS)
-    findings = [_of_rows(item, table, rows) for item, rows in flagged if rows.any()]
+    findings = []
+    for code, (severity, text) in ROWS.items():
+        rows = found[code].to_numpy()
+        if rows.any():
+            first = str(table["source"].iloc[int(np.argmax(rows))])
+            part = share_of_time(table, rows)
+            findings.append(Finding(remark(code, text), severity, int(rows.sum()), part, first))
     findings += [*_dropped(table), *_zero_counters(table), *_back_to_back(table)]
     return by_severity(findings)
 
@@ -159,11 +178,6 @@ def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
     return float(time[rows].sum() / time.sum()) if time.sum() > 0 else None
 
 
-def _of_rows(item: Check, table: pd.DataFrame, rows: BoolArray) -> Finding:
-    first = str(table["source"].iloc[int(np.argmax(rows))])
-    return Finding(item.what, item.severity, int(rows.sum()), share_of_time(table, rows), first)
-
-
 def impossible(table: pd.DataFrame) -> ObjectArray:
     """Return why no activity can take the time of each row: one of `IMPOSSIBLE`, "" where one can."""
     start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
@@ -172,28 +186,7 @@ def impossible(table: pd.DataFrame) -> ObjectArray:
     return np.select([duration == 0, duration < 0, damaged], list(IMPOSSIBLE), "").astype(object)
 
 
-def _impossible(table: pd.DataFrame, steps: pd.DataFrame, code: str) -> BoolArray:
-    return np.asarray(impossible(table) == code)
-
-
-def _overlap(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    gaps = gaps_ns(table)
-    return (gaps < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool)
-
-
-def _orphan(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    """Rows without a launch, in a trace that records launches at all."""
-    linked = table["linked"].to_numpy()
-    return ~linked if linked.any() else np.zeros(len(table), dtype=bool)
-
-
-def _before_first_step(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    if steps.empty:
-        return np.zeros(len(table), dtype=bool)
-    return table["start_ns"].to_numpy() < steps["start_ns"].min()
-
-
-def days_apart(table: pd.DataFrame, steps: pd.DataFrame | None = None) -> BoolArray:
+def days_apart(table: pd.DataFrame) -> BoolArray:
     """Return which activities start more than a day after all before them have ended, shape (n_rows,)."""
     starts, order = table["start_ns"].to_numpy(dtype=float), np.argsort(table["start_ns"].to_numpy(), kind="stable")
     ends = np.maximum.accumulate((starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order])
@@ -202,7 +195,7 @@ def days_apart(table: pd.DataFrame, steps: pd.DataFrame | None = None) -> BoolAr
     return found
 
 
-def _coarse(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
+def _coarse(table: pd.DataFrame) -> BoolArray:
     """Rows short against the step of their device's clock."""
     duration = table["duration_ns"].to_numpy()
     rows = np.zeros(len(table), dtype=bool)
@@ -211,35 +204,6 @@ def _coarse(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
         own = (codes == code) & (duration > 0)
         rows |= own & (duration < LEAST_TICKS * resolution_ns(duration[own]))
     return rows
-
-
-def _repeated(table: pd.DataFrame, steps: pd.DataFrame) -> BoolArray:
-    known = table["dispatch_id"].notna()
-    twice = table.duplicated(["process", "gpu", "dispatch_id"], keep="first") & known
-    return twice.to_numpy()
-
-
-CHECKS: tuple[Check, ...] = (
-    *(Check(remark(code, text), "error", partial(_impossible, code=code)) for code, text in IMPOSSIBLE.items()),
-    Check(remark("days-apart", "activities a day after all others: the files are not of one run"), "error", days_apart),
-    Check(
-        remark("overlap", "activities that overlap on one queue: their times add up to more than the time"),
-        "warning",
-        _overlap,
-    ),
-    Check(remark("orphan", "activities without a launch in the file: no shapes, no step"), "warning", _orphan),
-    Check(remark("before-first-step", "activities before the first step: warm-up"), "info", _before_first_step),
-    Check(
-        remark("coarse-timer", "durations of under ten steps of the clock: uncertain by more than 5 %"),
-        "warning",
-        _coarse,
-    ),
-    Check(
-        remark("repeated-dispatch", "dispatch numbers that occur again in a process: replay passes"),
-        "warning",
-        _repeated,
-    ),
-)
 
 
 def _dropped(table: pd.DataFrame) -> list[Finding]:
@@ -251,17 +215,8 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
     missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
     if not missing:
         return []
-    return [
-        Finding(
-            remark(
-                "dropped-dispatches",
-                "dispatches missing between the first and the last number: dropped records, or a filter",
-            ),
-            "warning",
-            missing,
-            source=str(known["source"].iloc[0]),
-        )
-    ]
+    text = "dispatches missing between the first and the last number: dropped records, or a filter"
+    return [Finding(remark("dropped-dispatches", text), "warning", missing, source=str(known["source"].iloc[0]))]
 
 
 def _zero_counters(table: pd.DataFrame) -> list[Finding]:
@@ -280,15 +235,6 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
     touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & known
     if known.sum() < 10 or touching.sum() < _MOST * known.sum():
         return []
-    where = str(table["source"].iloc[0])
-    return [
-        Finding(
-            remark(
-                "back-to-back",
-                "activities that start as the one before ends: durations contain the dispatch gap of a busy queue",
-            ),
-            "info",
-            int(touching.sum()),
-            source=where,
-        )
-    ]
+    text = "activities that start as the one before ends: durations contain the dispatch gap of a busy queue"
+    first = str(table["source"].iloc[0])
+    return [Finding(remark("back-to-back", text), "info", int(touching.sum()), source=first)]

@@ -236,42 +236,23 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     timed = {run: table for run, table in runs.items() if run not in counted} or counted
     keys = list(PLACE)
     index = pd.MultiIndex.from_frame(every[keys].drop_duplicates())
-    columns = [
-        (name, values)
-        for run, table in counted.items()
-        for name, values in _at_places(table, every.loc[every["run"] == run, keys], index)
-    ]
+    columns = []  # every counter of every pass, one value for each place, NaN where the pass has none
+    for run, table in counted.items():
+        at = index.get_indexer(pd.MultiIndex.from_frame(every.loc[every["run"] == run, keys]))
+        kernels = table.loc[places_of(table).index]
+        for name in counters_of(table):
+            values = np.full(len(index), np.nan)
+            values[at] = kernels[name].to_numpy(dtype=np.float64)
+            columns.append((name, values))
     merged = merge_passes(columns)
     known = pd.DataFrame(merged.columns)
     found = {run: _with(table, index, known) for run, table in timed.items()}
-    notes = [
-        remark(
-            "passes-joined",
-            f"counters of {len(counted)} passes joined by kernel and order: they were not measured together",
-            passes=len(counted),
-        )
-    ]
+    text = f"counters of {len(counted)} passes joined by kernel and order: they were not measured together"
+    notes = [remark("passes-joined", text, passes=len(counted))]
     if timed is not counted:
-        notes.append(
-            remark(
-                "times-of-runs-without-counters",
-                f"times are those of {len(timed)} runs without counters",
-                runs=len(timed),
-            )
-        )
+        text = f"times are those of {len(timed)} runs without counters"
+        notes.append(remark("times-of-runs-without-counters", text, runs=len(timed)))
     return Joined(found, _differences(columns, merged.variance, merged.mean), tuple(notes))
-
-
-def _at_places(table: pd.DataFrame, places: pd.DataFrame, index: pd.MultiIndex) -> list[tuple[str, FloatArray]]:
-    """Return every counter of a pass, one value for each place, NaN where the pass has none."""
-    at = index.get_indexer(pd.MultiIndex.from_frame(places))
-    kernels = table.loc[places_of(table).index]
-    columns = []
-    for name in counters_of(table):
-        values = np.full(len(index), np.nan)
-        values[at] = kernels[name].to_numpy(dtype=np.float64)
-        columns.append((name, values))
-    return columns
 
 
 def _with(table: pd.DataFrame, index: pd.MultiIndex, known: pd.DataFrame) -> pd.DataFrame:

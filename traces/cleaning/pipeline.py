@@ -319,9 +319,10 @@ class CleanedTraces:
         tables = tables if joined is None else joined.dispatches
         steps = pool([traces[label].steps for label in tables])
         cleaned = clean(pool(list(tables.values())), steps, options)
-        kept = {label: _of_run(cleaned.dispatches, number) for number, label in enumerate(tables)}
         parts, remarks = [], list[Remark]()
-        for label, own in kept.items():
+        for number, label in enumerate(tables):
+            of_run = cleaned.dispatches[cleaned.dispatches[OF_RUN] == number]
+            own = of_run.drop(columns=OF_RUN).reset_index(drop=True)
             if own.empty:
                 continue
             campaign, ranges = (campaigns or {}).get(label, ""), traces[label].ranges
@@ -334,7 +335,9 @@ class CleanedTraces:
                 values = {"label": label, "rule": str(rule), "matched": count, "ranges": len(ranges)}
                 remarks.append(remark("cut-by-ranges", text, **values))
         rows = usable(pd.concat(parts, ignore_index=True))
-        frame = fill_text(rows.frame) if rule is not None else _merged(rows.frame)
+        frame = fill_text(rows.frame)
+        if rule is None and len(frame):  # one row for each kernel on each problem, as `ingest` writes them
+            frame = fill_text(merge_duplicates(frame))
         remarks += [note for label in tables for note in traces[label].notes]
         remarks += [] if joined is None else joined.notes
         told = tuple(dict.fromkeys(remarks))
@@ -344,12 +347,3 @@ class CleanedTraces:
     def rejected_by_reason(self) -> dict[str, int]:
         """Number of rows that are no measurements, for each reason."""
         return count_reasons(self.rejected)
-
-
-def _of_run(dispatches: pd.DataFrame, number: int) -> pd.DataFrame:
-    return dispatches[dispatches[OF_RUN] == number].drop(columns=OF_RUN).reset_index(drop=True)
-
-
-def _merged(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each kernel on each problem, as `ingest` writes them."""
-    return fill_text(merge_duplicates(fill_text(frame))) if len(frame) else frame

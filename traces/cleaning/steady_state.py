@@ -28,14 +28,8 @@ FEWEST = 5
 COMPLETE = 0.9
 """Share of the usual number of activities from which a step is whole."""
 STABLE, ALL = "stable", "all"
-OUTSIDE, FIRST, LAST, PARTIAL, OUTLIER, NOT_ASKED = (
-    "outside-steps",
-    "first-step",
-    "last-step",
-    "partial-step",
-    "outlying-step",
-    "step-not-asked-for",
-)
+OUTSIDE, FIRST, LAST, PARTIAL = "outside-steps", "first-step", "last-step", "partial-step"
+OUTLIER, NOT_ASKED = "outlying-step", "step-not-asked-for"
 
 _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
 
@@ -72,11 +66,8 @@ def select_steps(
         return StepSelection(_summary(dispatches, steps), keep_all, ())
     table = _summary(dispatches, steps)
     if table.empty and wanted is None:
-        return StepSelection(
-            table,
-            keep_all,
-            (remark("no-activity-in-steps", "no activity was launched in a recorded step: all are kept"),),
-        )
+        note = remark("no-activity-in-steps", "no activity was launched in a recorded step: all are kept")
+        return StepSelection(table, keep_all, (note,))
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
     reason = _stable(table, threshold) if wanted is None else _range(table, wanted, rule)
@@ -196,7 +187,8 @@ def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KE
         return WarmUp(0, True)
     medians = np.median(data[: batches * BATCH].reshape(batches, BATCH), axis=1)
     half = min(batches // 2, (len(data) - least_kept) // BATCH)
-    statistic = _mser(_without_spikes(medians))[: half + 1]
+    smooth = median_filter(medians, 3, mode="nearest")
+    statistic = _mser(np.where(mad_filter(medians - smooth).kept, medians, smooth))[: half + 1]
     cut = BATCH * int(np.argmax(statistic <= _SLACK * statistic.min()))
     if cut and not _differ(data[:cut], data[cut:], floor):
         cut = 0
@@ -204,11 +196,6 @@ def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KE
     if _differ(data[cut:middle], data[middle:], floor):
         return WarmUp(0, False)
     return WarmUp(cut, True)
-
-
-def _without_spikes(medians: FloatArray) -> FloatArray:
-    smooth = median_filter(medians, 3, mode="nearest")
-    return np.where(mad_filter(medians - smooth).kept, medians, smooth)
 
 
 def _mser(medians: FloatArray) -> FloatArray:
