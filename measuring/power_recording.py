@@ -283,7 +283,9 @@ class _Course:
             for probe in range(PROBES):
                 train = self._train(executions, (place, _PROBE, executions, probe))
                 self._last = train.executions[-1][1]
-                watts += _last_watts(train, window_ns)
+                ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0  # of the logger's own clock
+                end = train.executions[-1][1] + ahead
+                watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
             return np.array(watts)
 
         return ends
@@ -295,13 +297,6 @@ class _Course:
             left = total - len(self.trains)
             eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
             self._progress(len(self.trains), total, label, eta)
-
-
-def _last_watts(train: Train, window_ns: float) -> list[float]:
-    """Return the readings of the last window of a train, by the last clock pair where the logger has another clock."""
-    ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0
-    end = train.executions[-1][1] + ahead
-    return [watts for stamp, watts in train.readings if end - window_ns < stamp <= end]
 
 
 def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> tuple[int, int | None]:
@@ -327,8 +322,14 @@ def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) 
     known: dict[int, tuple[float, float]] = {}
 
     def end(executions: int) -> tuple[float, float]:
+        """Return the median of the readings, some of slower runs, and its standard error."""
         if executions not in known:
-            known[executions] = _median_and_error(ends(executions))
+            watts = ends(executions)
+            if len(watts) < PROBES / 2:
+                raise DataError("the power logger reads too seldom to tell when power has settled: log faster")
+            middle = float(np.median(watts))
+            scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
+            known[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
         return known[executions]
 
     def throttles(executions: int) -> bool:
@@ -355,15 +356,6 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
         middle = (before + after) // 2
         before, after = (before, middle) if reached(middle) else (middle, after)
     return before
-
-
-def _median_and_error(watts: np.ndarray) -> tuple[float, float]:
-    """Return the median of readings, some of slower runs, and its standard error."""
-    if len(watts) < PROBES / 2:
-        raise DataError("the power logger reads too seldom to tell when power has settled: log faster")
-    middle = float(np.median(watts))
-    scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
-    return middle, 1.25 * scatter / math.sqrt(len(watts))
 
 
 def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:

@@ -225,7 +225,8 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
         try:
             document, place = decoder.raw_decode(content, place)
         except json.JSONDecodeError as error:
-            if entries and _cut_off(content, place):
+            brackets = sum((letter in "[{") - (letter in "]}") for letter in content[place:])
+            if entries and brackets > 0:  # the last document breaks off: more are opened than closed
                 cut = 1
                 break
             raise DataError(f"is no JSON ({error.msg}, line {error.lineno})", source=source) from None
@@ -241,11 +242,6 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
     if not any("socket_power" in name for row in rows for name in row):
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
     return "amd-smi JSON", rows, cut
-
-
-def _cut_off(content: str, place: int) -> bool:
-    """Whether the last document, which starts there, breaks off: more brackets are opened than closed."""
-    return sum((letter in "[{") - (letter in "]}") for letter in content[place:]) > 0
 
 
 def _gpus(entries: Any) -> list[dict[str, Any]]:
@@ -277,7 +273,11 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
     """Return the readings typed."""
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
     gpus = _gpu_numbers(rows, keys, source)
-    power = _powers(rows, gpus, keys)
+    power: dict[int, tuple[str, str]] = {}  # of each GPU its name and what it is: GPUs of one node may state others
+    for key, what in _POWER:
+        if key in keys:
+            having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
+            power = dict.fromkeys(having, (key, what)) | power
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
     chosen = {column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()}
@@ -291,7 +291,11 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
     }
     time, clock = _times(rows, keys, source)
     if name == "nvidia-smi CSV" and clock != "none" and not any(key in keys for key in (*_GPU, *_GPU_NAME)):
-        _check_one_gpu(np.array(time, dtype=np.int64), source)
+        times_ns = np.array(time, dtype=np.int64)
+        count = gpus_in_bursts(times_ns) if (times_ns % 10**9).any() else 1  # whole seconds say nothing
+        if count > 1:
+            problem = f"the log seems to be of {count} GPUs, whose readings come together: add index to the query"
+            raise DataError(problem, source=source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
     watts = [
         _number("power_w", row.get(keys[power[gpu][0]]), *_unit(keys[power[gpu][0]], units), source)
@@ -304,26 +308,6 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
     kinds = {what for _, what in power.values()}
     table.attrs = {"format": name, "power": kinds.pop() if len(kinds) == 1 else EITHER if kinds else "", "clock": clock}
     return table
-
-
-def _powers(rows: list[Row], gpus: list[int], keys: Mapping[str, str]) -> dict[int, tuple[str, str]]:
-    """Return the name of each GPU's power, and what it is: GPUs of one node may state different ones, or none."""
-    of_gpu: dict[int, tuple[str, str]] = {}
-    for key, what in _POWER:
-        if key in keys:
-            having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
-            of_gpu = dict.fromkeys(having, (key, what)) | of_gpu
-    return of_gpu
-
-
-def _check_one_gpu(times_ns: np.ndarray, source: str) -> None:
-    """Refuse a log that does not tell GPUs apart and seems to be of several."""
-    whole_seconds = not (times_ns % 10**9).any()
-    count = 1 if whole_seconds else gpus_in_bursts(times_ns)
-    if count > 1:
-        raise DataError(
-            f"the log seems to be of {count} GPUs, whose readings come together: add index to the query", source=source
-        )
 
 
 def _split(header: str) -> tuple[str, str]:
@@ -370,22 +354,18 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
 
 
 def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
-    """Return the number of each reading's GPU; where only names tell them apart, as they come."""
+    """Return the number of each reading's GPU ("card1" -> 1), 0 without one; where only names differ, as they come."""
     number, name = (next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME))
     if name and not number:
         places: dict[str, int] = {}
         return [places.setdefault(str(row.get(name)), len(places)) for row in rows]
-    return [_gpu_number(row.get(number), source) for row in rows]
-
-
-def _gpu_number(cell: Any, source: str) -> int:
-    """Return the number of a GPU ("card1" -> 1); a log without numbers is of one GPU, 0."""
-    if cell is None:
-        return 0
-    match = re.search(r"(?<!\d)\d{1,9}$", str(cell).strip(), re.ASCII)
-    if match is None:
-        raise DataError(f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source)
-    return int(match[0])
+    found = []
+    for cell in (row.get(number) for row in rows):
+        match = re.search(r"(?<!\d)\d{1,9}$", "0" if cell is None else str(cell).strip(), re.ASCII)
+        if match is None:
+            raise DataError(f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source)
+        found.append(int(match[0]))
+    return found
 
 
 def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[int | None], str]:

@@ -136,13 +136,16 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     if clock == NO_CLOCK:
         raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
     chosen = _of_gpu(table, table["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
-    _check_seconds(chosen, str(path))
+    if not (chosen["gpu_ns"] % 10**9).any() and chosen.duplicated(["gpu_ns", "component"]).any():
+        raise DataError(
+            "several readings have the same timestamp, whose step is a whole second: log at most one a second, or with "
+            "finer stamps",
+            source=str(path),
+        )
     missing = table.attrs["left_out"]
-    without = []
-    if missing:
-        text = f"{missing} readings of the log have no power and are left out"
-        without.append(remark("power-log-readings-without-power", text, readings=missing))
-    notes = (*without, *_cut(table.attrs["cut"]), *_commas(table.attrs["decimal_commas"]))
+    text_of_missing = f"{missing} readings of the log have no power and are left out"
+    without = [remark("power-log-readings-without-power", text_of_missing, readings=missing)] if missing else []
+    notes = (*without, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
     return PowerLog(check_power_log(chosen, str(path)), clock, notes)
 
 
@@ -166,11 +169,7 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
             given = rows[column][numbers.isna()].iloc[0]
             raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
         rows = _of_gpu(rows, numbers, gpu, str(path))
-    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, (*_cut(cut), *_commas(commas)))
-
-
-def _commas(columns: tuple[str, ...]) -> tuple[Remark, ...]:
-    return (decimal_commas(columns),) if columns else ()
+    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _of_file(cut, commas))
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
@@ -184,18 +183,10 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
     return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
 
 
-def _check_seconds(rows: pd.DataFrame, source: str) -> None:
-    """Refuse stamps of whole seconds that several readings share."""
-    if not (rows["gpu_ns"] % 10**9).any() and rows.duplicated(["gpu_ns", "component"]).any():
-        raise DataError(
-            "several readings have the same timestamp, whose step is a whole second: log at most one a second, or with "
-            "finer stamps",
-            source=source,
-        )
-
-
-def _cut(lines: int) -> tuple[Remark, ...]:
-    return (remark("power-log-cut-off", "the log breaks off within its last line, which is left out"),) if lines else ()
+def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
+    """Return what there is to say of how a log was written: it breaks off, or columns have decimal commas."""
+    broken = remark("power-log-cut-off", "the log breaks off within its last line, which is left out")
+    return (*([broken] if cut else []), *([decimal_commas(commas)] if commas else []))
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
@@ -215,7 +206,11 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
     step = rows.groupby("component", sort=False)["gpu_ns"].diff()
     _refuse(rows, step < 0, "gpu_ns is earlier than the reading before: sort the log by time", source)
     _refuse(rows, step == 0, "a second reading of the component at the same gpu_ns: logs overlap, keep one", source)
-    _check_power_units(rows, float(step.median()), source)
+    if (step_ns := float(step.median())) < LEAST_STEP_NS:
+        raise DataError(f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source)
+    typical = float(rows.groupby("component")["power_w"].median().max())
+    if not LEAST_W <= typical <= MOST_W:
+        raise DataError(f"power_w is {typical:g} (median): it must be watts, {LEAST_W:g} to {MOST_W:g}", source=source)
     _check_components(rows, source)
     return rows[list(POWER_LOG)].reset_index(drop=True)
 
@@ -320,14 +315,6 @@ def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
     if name not in rows:
         return pd.Series(default, index=rows.index, dtype="str")
     return rows[name].astype(object).where(rows[name].notna(), "").astype("str").str.strip()
-
-
-def _check_power_units(rows: pd.DataFrame, step_ns: float, source: str) -> None:
-    if step_ns < LEAST_STEP_NS:
-        raise DataError(f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source)
-    typical = float(rows.groupby("component")["power_w"].median().max())
-    if not LEAST_W <= typical <= MOST_W:
-        raise DataError(f"power_w is {typical:g} (median): it must be watts, {LEAST_W:g} to {MOST_W:g}", source=source)
 
 
 def _check_components(rows: pd.DataFrame, source: str) -> None:

@@ -115,8 +115,9 @@ TOUCHING_NS = 1
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
 
 
+_ERROR: Final[Severity] = "error"
 ROWS: Final[dict[str, tuple[Severity, str]]] = {
-    **{code: ("error", text) for code, text in IMPOSSIBLE.items()},
+    **{code: (_ERROR, text) for code, text in IMPOSSIBLE.items()},
     "days-apart": ("error", "activities a day after all others: the files are not of one run"),
     "overlap": ("warning", "activities that overlap on one queue: their times add up to more than the time"),
     "orphan": ("warning", "activities without a launch in the file: no shapes, no step"),
