@@ -22,6 +22,7 @@ from ..report.forecast import cost_of, curve_figure, forecast_document, pareto_f
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
+from ..table.conditions import Where, conditions
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
@@ -161,6 +162,7 @@ def forecast(
     cases: str | PathLike[str] | pd.DataFrame | None = None,
     run: str | PathLike[str] | Run | Sequence[str | PathLike[str] | Run] = (),
     data: Data | Sequence[Data] | None = None,
+    where: Where = None,
     interval: float = 0.9,
     seed: int = 0,
     need: float | None = None,
@@ -193,8 +195,11 @@ def forecast(
         Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
         their range, on their target, in place of the laws. The answer says how many products.
     data : path, DataFrame, Measurements, or several, optional
-        Measured kernels, as `train` takes them: what was measured on the GPU asked for takes its least measured time,
-        unless a run answers.
+        Measured kernels, as `train` takes them, a folder of public tables too: what was measured on the GPU asked for
+        takes its least measured time, products, attention, experts and collectives in between are interpolated
+        (`workloads.kernel_times.measured_times`), unless a run answers. The answer says how much of the time.
+    where : mapping or sequence of str, optional
+        Rows of ``data`` to keep, as in `read`: ``["engine=vllm,nccl", "release=0.24.0,2.29.2"]``.
     interval : float, default 0.9
         Of the intervals.
     seed : int, default 0
@@ -246,16 +251,22 @@ def forecast(
     stated = [name for name, value in served.items() if value is not None]
     work = [name for name in ("kind", "batch", "num_prompts", "global_batch") if fields.get(name) is not None]
     if model is not None and cases is None and not work and not is_graph(model):
-        others = {"run": run or None, "data": data, "need": need, **fields}
+        others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
         return deployments(model, price=priced, interval=interval, seed=seed, **served, **others)
     if stated:
         beside = work[0] if work else "cases" if cases is not None else "layers of your own"
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
     learned = [_times(one) for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])]
     if data is not None:
-        from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
+        from .tables import items, load_measurements  # here: readers take long to import, and few forecasts need them
 
-        learned.append(measured_times(load_measurements(data).frame))
+        keep, names = [*map(str, conditions(where))], [one.name for one in found_gpus(fields.get("gpu") or ())]
+        if names and all(isinstance(one, Path) for one in items(data)):  # of many tables the others need not be read
+            keep.append(f"device={','.join(names)}")
+        kept = load_measurements(data, keep)
+        learned.append(measured_times(kept.frame))
+    elif where is not None:
+        raise ParameterError("where", "keeps rows of data, and none are given")
     if (model is None) == (cases is None):
         raise ParameterError("model", "must be given, or cases in its place, and not both")
     if cases is not None:

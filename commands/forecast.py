@@ -24,6 +24,7 @@ from .options import (
     IntervalOption,
     JsonOption,
     SeedOption,
+    WhereOption,
     announce,
     check_chakra,
     check_data,
@@ -127,7 +128,7 @@ RunOption = Annotated[
 ]
 DataOption = Annotated[
     list[Path] | None,
-    typer.Option(metavar="DATA", help="Measured kernels, taken as they are (repeatable).", rich_help_panel=MORE),
+    typer.Option(metavar="DATA", help="Measured kernels, in place of laws (repeatable).", rich_help_panel=MORE),
 ]
 NeedOption = Annotated[
     float | None, typer.Option(help="Half-width needed: 0.1 says whether ±10 % is reached.", rich_help_panel=MORE)
@@ -232,6 +233,7 @@ def run_(
     ] = None,
     run: RunOption = None,
     data: DataOption = None,
+    where: WhereOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
     interval: IntervalOption = 0.9,
@@ -249,9 +251,10 @@ def run_(
         "dims": dims, "time_unit": time_unit, "measured_on": measured_on, "network_gbs": network_gbs,
         "network_us": network_us, "node_gpus": node_gpus, "kind": "throughput" if num_prompts else None,
     }  # fmt: skip
-    asked = {"run": run or (), "data": check_data(data), "need": need, "price": price, "interval": interval}
+    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
     served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
-    _answer(context, model, asked | {"seed": seed} | _stated(fields | served), out, as_json, chakra)
+    given = asked | {"interval": interval, "seed": seed} | _stated(fields | served)
+    _answer(context, model, given, out, as_json, chakra)
 
 
 def train(
@@ -294,6 +297,7 @@ def train(
     release: ReleaseOption = None,
     run: RunOption = None,
     data: DataOption = None,
+    where: WhereOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
     interval: IntervalOption = 0.9,
@@ -310,8 +314,8 @@ def train(
         "flash": flash, "network_gbs": network_gbs, "network_us": network_us, "node_gpus": node_gpus,
         "kind": "training",
     }  # fmt: skip
-    asked = {"run": run or (), "data": check_data(data), "need": need, "price": price, "interval": interval}
-    _answer(context, model, asked | {"seed": seed} | _stated(fields), out, as_json)
+    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
+    _answer(context, model, asked | {"interval": interval, "seed": seed} | _stated(fields), out, as_json)
 
 
 def cases(
@@ -319,6 +323,7 @@ def cases(
     cases: Annotated[Path, typer.Argument(metavar="CASES", help="CSV with a row per setting: columns are the fields.")],
     run: RunOption = None,
     data: DataOption = None,
+    where: WhereOption = None,
     need: NeedOption = None,
     price: PriceOption = None,
     interval: IntervalOption = 0.9,
@@ -330,8 +335,8 @@ def cases(
     as_json: JsonOption = False,
 ) -> None:
     """Forecast every row of a table of settings."""
-    asked = {"run": run or (), "data": check_data(data), "need": need, "price": price, "interval": interval}
-    _answer(context, None, asked | {"seed": seed, "cases": cases}, out, as_json)
+    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
+    _answer(context, None, asked | {"interval": interval, "seed": seed, "cases": cases}, out, as_json)
 
 
 def hpl(

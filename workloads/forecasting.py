@@ -14,7 +14,7 @@ kernels). The spread of the whole is `SPREAD`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ from .inference import (
 from .kernel_times import Sources, Times
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .releases import (
+    BY_KIND,
     DRAWS,
     PRIORS,
     RESIDUAL,
@@ -219,14 +220,48 @@ def forecast(
         setting = given
     if isinstance(setting, GraphSetting):
         return _graph(setting, runs, level, seed)
-    sources = Sources(runs)
-    found = (_train if setting.kind == "training" else _serve)(setting, sources, level, seed)
-    if not runs or found.reason is not None:
-        return found
-    part = round(sources.share, 3)
-    text = f"{100 * part:.0f} % of the matrix products are from the runs and measurements given, the others by the law"
-    by_runs = remark("products-by-runs", text, share=part)
-    return replace(found, remarks=(*found.remarks, by_runs))
+    return (_train if setting.kind == "training" else _serve)(setting, Sources(runs), level, seed)
+
+
+_KERNELS: Final = {"products": "products", "attention": "attention of prompts", "cache": "attention to the cache",
+                   "collectives": "messages", "head": "output matrix"}  # fmt: skip
+"""Parts of the time that are kernels, as they are named."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What of the parts is from runs and measurements, in the order of the constants, shape (n,) each.
+
+    ``share`` of the time of each part, and the standard deviation of the logarithm of that time, as if all its kernels
+    erred together.
+    """
+
+    share: FloatArray
+    spread: FloatArray
+
+    def remark(self, rows: FloatArray, release: Release) -> Remark:
+        """Say which kernels stand on what."""
+        names = [name for name, seconds in zip(release.constants, rows, strict=True) if name in _KERNELS and seconds]
+        shares = dict(zip(release.constants, self.share.tolist(), strict=True))
+        listed = ", ".join(f"{_KERNELS[name]} {100 * shares[name]:.0f} %" for name in names)
+        text = f"of the time of kernels stand on the runs and measurements given: {listed}; the others on laws"
+        return remark("kernels-by-source", text, **{name: round(shares[name], 3) for name in names})
+
+
+def _known(
+    parts: Callable[[Sources], Mapping[str, float]], sources: Sources, rows: FloatArray, kind: str
+) -> Known | None:
+    """Return what of the seconds of some parts (``rows``) the sources know; None without sources."""
+    if not sources.runs:
+        return None
+    names = np.array([name in _KERNELS for name in BY_KIND[kind]])
+    views = (replace(sources, view=view) for view in ("known", "spread"))
+    seconds, spread = (np.where(names, as_rows([dict(parts(one))], kind)[0], 0.0) for one in views)
+    nothing = np.zeros_like(rows)
+    return Known(
+        np.divide(seconds, rows, out=nothing.copy(), where=rows > 0),
+        np.divide(spread, seconds, out=nothing, where=seconds > 0),
+    )
 
 
 def forecast_all(
@@ -310,6 +345,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     draws = _draws(release, common, seed)
+    known = _known(lambda view: inference_parts(setting, schedule, view), sources, rows, "serving")
+    if known:
+        draws = _with_known(draws, known, common, seed)
+        notes.append(known.remark(rows, release))
     found, made = _quantiles(draws, rows, release, level)
     seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts
     details = {
@@ -344,7 +383,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         memory=memory.held(schedule.fullest),
         fits=True,
         parts=made,
-        spreads=_spreads(rows, release, common),
+        spreads=_spreads(rows, release, common, known),
         details=details,
         remarks=tuple(notes),
     )
@@ -376,7 +415,12 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if setting.gpu.name != release.gpu if release.name else setting.gpu.measured_name not in STEPS_SEEN:
         common["gpu"] = OTHER_GPU
     notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
-    found, made = _quantiles(_draws(release, common, seed), rows, release, level)
+    draws = _draws(release, common, seed)
+    known = _known(lambda view: training_parts(setting, view), sources, rows, "training")
+    if known:
+        draws = _with_known(draws, known, common, seed)
+        notes.append(known.remark(rows, release))
+    found, made = _quantiles(draws, rows, release, level)
     tokens = float(setting.global_batch * setting.seq_len)
     rate = tokens / float(found[0])
     flop = counted_flop(setting.model, tokens, setting.seq_len, frozen=setting.lora)
@@ -396,7 +440,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         memory=memory.held,
         fits=True,
         parts=made,
-        spreads=_spreads(rows, release, common),
+        spreads=_spreads(rows, release, common, known),
         details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
         remarks=(*([] if release.name else [_NO_RELEASE]), _MEMORY, *notes),
     )
@@ -533,16 +577,25 @@ def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArr
     return np.stack([each[place % len(each)][place] for place in range(DRAWS)]) * together
 
 
-def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float]) -> dict[str, float]:
+def _with_known(draws: FloatArray, known: Known, common: Mapping[str, float], seed: int) -> FloatArray:
+    """Return factors on the parts where a share of each is known: that has no constant of a release, but its spread."""
+    together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
+    own = together * np.exp(known.spread * standard_normal(len(known.spread), DRAWS, seed + 2))
+    return known.share * own + (1.0 - known.share) * draws
+
+
+def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float], known: Known | None) -> dict[str, float]:
     """Return the standard deviations of the logarithm of the answer by where they come from, the largest first."""
     weights = rows * np.exp(release.mean)
     weights = weights / weights.sum()
-    known = list(known_releases().values())
-    if not release.name and known and release.kind == "serving":
-        means, roots = np.stack([one.mean for one in known]), np.stack([one.root for one in known])
+    every = list(known_releases().values())
+    if not release.name and every and release.kind == "serving":
+        means, roots = np.stack([one.mean for one in every]), np.stack([one.root for one in every])
         own = np.sqrt(means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0))
     else:
         own = np.sqrt((release.root**2).sum(axis=1))
+    if known:
+        own = known.share * known.spread + (1.0 - known.share) * own
     found = {**common, **dict(zip(release.constants, (weights * own).tolist(), strict=True))}
     return dict(sorted(found.items(), key=lambda one: -one[1]))
 

@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray
 from ..errors import DataError
 from ..operators.work import BITS
-from ..projection.collective_laws import collective_us
 from .architecture import Matrix, cached_bytes, layer, read_bytes
 from .kernel_times import LAUNCH_US, Sources
 from .releases import CONSTANTS
@@ -141,6 +140,10 @@ KERNELS_PER_LAYER: Final = 12.0
 """That are launched one by one where no graph replays them."""
 
 
+_OVER_LAW: Final = {name: CONSTANTS[name].value for name in ("attention", "cache", "collectives")}
+"""What kernels take over their laws, by which every part is multiplied: times of sources are divided by it."""
+
+
 def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
     """Return the seconds of each part of a schedule on a replica of tp · pp GPUs, at the constants' medians.
 
@@ -162,8 +165,10 @@ def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[s
     head = pp * sources(gpu, "bf16").time_us(model.vocab / setting.tp, running, model.hidden)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
-    read = read_bytes(model, setting.tp, schedule.cached / schedule.running, BITS[setting.kv_dtype])
-    parts["cache"] = float(np.sum(steps * running * read)) / (gpu.require("memory_bw_gbs") * 1e9)
+    length = schedule.cached / schedule.running
+    read = running * read_bytes(model, setting.tp, length, BITS[setting.kv_dtype]) / gpu.require("memory_bw_gbs") / 1e3
+    found = sources.decoding(gpu, model, running, length, setting.tp, setting.kv_dtype)
+    parts["cache"] = float(np.sum(steps * sources.pick(found, read, _OVER_LAW["cache"]))) * US
     parts["layers"] = float(steps.sum()) * model.depth * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
@@ -193,8 +198,10 @@ def prompt_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict
     chunks = schedule.prompts / chunk
     waited = (np.ceil(chunks) + pp - 1.0) / np.ceil(chunks) / pp  # of the time of all layers
     products, collectives = _tokens(setting, sources, chunk)
-    sequences = schedule.prompts / schedule.lengths
-    kernels = sources.attention_us(gpu, model, sequences, schedule.lengths, setting.tp)
+    together = np.maximum(chunk / schedule.lengths, 1.0)  # sequences of one kernel
+    over = _OVER_LAW["attention"]
+    kernels = sources.attention_us(gpu, model, together, schedule.lengths, setting.tp, over=over)
+    kernels = kernels * schedule.prompts / schedule.lengths / together
     parts["products"] = float(np.sum(chunks * waited * products)) * US
     parts["collectives"] = float(np.sum(chunks * waited * collectives)) * US
     parts["attention"] = float(np.sum(kernels * waited)) * model.layers * US
@@ -214,16 +221,22 @@ def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[Flo
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
         products += matrix.share * time_us(matrix, tokens)
+
+    def collective_us(kind: str, message: FloatArray, ranks: int) -> FloatArray:
+        return sources.collective_us(gpu, kind, message, ranks, setting.network, over=_OVER_LAW["collectives"])
+
     message = tokens * model.hidden * WIDE_BYTES
-    collectives = model.sums * collective_us(gpu, "all_reduce", message, tp, setting.network)
+    collectives = model.sums * collective_us("all_reduce", message, tp)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
-        for matrix in one.experts.matrices:
-            products += one.experts.share * time_us(matrix, visits, touched)
+        by_law = np.sum([time_us(matrix, visits, touched) for matrix in one.experts.matrices], axis=0)
+        weights, computed = setting.precision("experts")
+        found = sources.experts(gpu, model, tokens, (tp, ep), (computed, weights))
+        products += one.experts.share * sources.pick(found, by_law)
         if ep > 1:
             sent = message * one.experts.visited / tp
-            collectives += 2.0 * one.experts.share * collective_us(gpu, "all_to_all", sent, ep, setting.network)
-    stages = pp * collective_us(gpu, "send_recv", message, tp * pp, setting.network) if pp > 1 else 0.0
+            collectives += 2.0 * one.experts.share * collective_us("all_to_all", sent, ep)
+    stages = pp * collective_us("send_recv", message, tp * pp) if pp > 1 else 0.0
     return products * model.layers, collectives * model.layers + stages
 
 
