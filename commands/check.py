@@ -53,7 +53,7 @@ def command(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a saved run on new measurements: still valid, shifted by a factor, to be trained again, or not to be told.
+    """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
 
     With --host a device of DATA takes the place of the run's host, and the answer says what that costs.
     """
