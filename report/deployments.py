@@ -29,7 +29,7 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import NEUTRAL, OTHERS, SELECTED, styled
+from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import figure, share
 
 SCHEMA: Final = 1
@@ -250,9 +250,7 @@ def front_figure(choice: Choice) -> go.Figure:
         texts = [f"{way(one)}, {figure(one['concurrency'])} requests" for _, one in own.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
-        at = (place + 1) * len(own) // (len(kinds) + 1)  # names stand at other heights where the fronts lie close
-        label = {"text": gpu, "font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour}
-        drawn.add_annotation(x=math.log10(x.iloc[at]), y=math.log10(y.iloc[at]), ax=28, ay=-24, **label)
+        name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
         best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)] if asked.limited else own[:0]
         for _, one in best.head(1).iterrows():
             bars = {}

@@ -377,6 +377,18 @@ def styled(figure: go.Figure, height: int, legend: dict[str, Any]) -> go.Figure:
     return figure.update_yaxes(title_font_size=14, title_standoff=10, **look)
 
 
+def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike, y: ArrayLike, colour: str) -> None:
+    """Write the name of a line beside it, both axes being logarithmic; ``line`` is which of how many it is.
+
+    Names stand at other heights, for the lines may lie close.
+    """
+    place, count = line
+    across, up = np.log10(np.asarray(x, dtype=float)), np.log10(np.asarray(y, dtype=float))
+    at = (place + 1) * len(across) // (count + 1)
+    look = {"font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour}
+    figure.add_annotation(text=escape(name), x=across[at], y=up[at], ax=28, ay=-24, **look)
+
+
 def panels(figure: go.Figure, height: int) -> go.Figure:
     """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
     legend = {"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": _CLEAR}

@@ -40,7 +40,7 @@ from .document import (
     remarked,
     rows,
 )
-from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, styled
+from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import alike, counted, figure, formatted, share
 
 SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
@@ -120,18 +120,19 @@ def forecast_document(
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
     names = varied(asked)
     curves = [Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}") for name in CURVES]
-    front = "Throughput per GPU against the time per token; a line is the front of a GPU"
+    front = "Throughput per GPU against the time per token; a line is the front of the GPU that it names"
     table = _grid_table(answers, asked, names, need, price)
-    notes = [note for one in answered for note in one.remarks]
+    notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
+    elsewhere = [note for note in notes if note.code == "other-gpu"]  # what the intervals rest on comes first
     return Document(
         title="Forecast",
         lead=lead,
-        opening=[_best(answered, level)] if answered else [],
+        opening=[_best(answered, level), Lines(remarked(elsewhere))] if answered else [],
         sections=[
             Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
             Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
             Section("Settings", [table], "settings", "Settings"),
-            Section("Remarks", [Lines(remarked(notes), "list")]),
+            Section("Remarks", [Lines(remarked(note for note in notes if note not in elsewhere), "list")]),
         ],
         data=data,
     )
@@ -380,12 +381,15 @@ def _grid_table(
 ) -> Table:
     found = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
+    times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
+    times = {name: head for name, head in times.items() if any(name in one.details for one in answers)}
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
             found.append(Row((*cells, str(one.reason)), "soft"))
             continue
         told = [_predicted(one), _interval(one)]
+        told += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
         if served:
             told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
         if need is not None:
@@ -393,7 +397,7 @@ def _grid_table(
         if price:
             told.append(figure(cost_of(one, price)))
         found.append(Row((*cells, *told)))
-    heads = ["predicted", "interval", *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
+    heads = ["predicted", "interval", *times.values(), *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += [price.titled("cost")] if price else []
     every = (*(Column(ASKED.get(name, name), "name") for name in names), *(Column(head, "number") for head in heads))
@@ -625,13 +629,15 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
         front = order[y[order] > np.concatenate([[0.0], np.maximum.accumulate(y[order])[:-1]])]
         look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
         names = np.array([about(one.setting) for one in own if one.setting])
-        every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}, "legendgroup": gpu}
-        drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, showlegend=False, **every))
-        line = {"mode": "lines+markers", "line": {**look, "width": 2}, "legendgroup": gpu}
+        every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}}
+        drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, **every))
+        line = {"mode": "lines+markers", "line": {**look, "width": 2}}
         drawn.add_trace(go.Scatter(x=x[front], y=y[front], text=names[front], name=f"front of {gpu}", **line))
+        name_line(drawn, gpu, (place, len(kinds)), x[front], y[front], look["color"])
+    drawn.update_layout(showlegend=False)
     drawn.update_xaxes(title_text="ms per token", type="log")
     drawn.update_yaxes(title_text="tokens per second and GPU", type="log")
-    return styled(drawn, 420 + 12 * len(kinds), LEGEND)
+    return styled(drawn, 420, {})
 
 
 def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
