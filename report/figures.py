@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
-from plotly.subplots import make_subplots
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
@@ -54,7 +53,9 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     if rows.empty:
         return None
     rows = thinned(rows)
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04)
+    figure = go.Figure().set_subplots(
+        rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04
+    )
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]]
     baseline = reference(cv)
@@ -199,7 +200,7 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
 
     `table` has a row per number of rows and way, as `Curve` of the API has it; `interval` is the level.
     """
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06)
+    figure = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06)
     for (way, part), colour in zip(table.groupby("way", sort=False), (*OTHERS[2:3], SELECTED, *OTHERS), strict=False):
         x, line = part["rows"], {"color": colour, "width": 3}
         error = part["e_out"]
@@ -223,7 +224,7 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
 
 def trees(rows: Sequence[Row]) -> go.Figure:
     """Draw the error of forests of 2, 4, 8, ... trees, and below it their inlier ratios; `rows` as in metrics."""
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    figure = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
     for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
         line = {"color": colour, "width": 2}

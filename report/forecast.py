@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from ..operators.operators import OPS
 from ..workloads.forecasting import Forecast
@@ -554,7 +553,7 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
             fixed.append(f"{ASKED.get(name, name)} {middle:,}")
     if not 0 < len(found) <= MOST_LINES:
         return None
-    drawn = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    drawn = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     for place, (key, points) in enumerate(found.items()):
         look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
         told = (

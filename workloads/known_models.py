@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -95,6 +95,7 @@ def published_billions() -> dict[str, float]:
     return {name: found[table.get("like", name)]["billions"] for name, table in found.items()}
 
 
+@lru_cache(maxsize=256)
 def _called(name: str) -> Architecture | None:
     """Return the known model of a name: the longest that it begins with, if what follows changes no shape."""
     title = name.lower()

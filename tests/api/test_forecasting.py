@@ -252,7 +252,7 @@ def test_the_frontier_of_each_gpu_is_named_and_pages_choose_gpus_by_name(tmp_pat
     found = fc.forecast("llama-3.1-8b", **{**ASKED, "gpu": ["MI300X", "H200"], "batch": [1, 16, 64]})
     pareto = found.plot_pareto()
     assert pareto is not None
-    assert [line.name for line in pareto.data if line.showlegend is None] == ["front of MI300X", "front of H200 SXM"]
+    assert {note.text for note in pareto.layout.annotations} == {"MI300X", "H200 SXM"}
     found.save(tmp_path / "out")
     page = (tmp_path / "out" / "forecast.html").read_text()
     assert '<option value="0">MI300X</option>' in page
