@@ -126,7 +126,10 @@ def read_gpu(path: Path) -> GPU:
     given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **known}
     if base_name is None:
         return GPU(**given)
-    base = _base(base_name, where)
+    try:
+        base = _find_known(base_name)
+    except UnknownGPUError as error:
+        raise DataError(f"based_on: {error}", source=where) from error
     inherited = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in _NOT_INHERITED}
     given["peaks"] = {**base.peaks, **known.get("peaks", {})}
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
@@ -154,13 +157,6 @@ def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
     (other,) = (name for name in _LINKS if name not in given)
     own, others = getattr(gpu, given[0]), getattr(gpu, other)
     return {} if own is None or others is None else {other: others * changed[given[0]] / own}
-
-
-def _base(name: str, where: str) -> GPU:
-    try:
-        return _find_known(name)
-    except UnknownGPUError as error:
-        raise DataError(f"based_on: {error}", source=where) from error
 
 
 _MOST_BYTES = 2**20
@@ -212,8 +208,11 @@ def _find_known(name: str) -> GPU:
         if len(same) > 1:
             raise UnknownGPUError(name, same, several=True)
         canonical = next(iter(same), None)
-    if canonical is None:
-        raise UnknownGPUError(name, _closest(_bare(plain), names))
+    if canonical is None:  # those that begin with the name, else those spelled most alike; five at most
+        bare = _bare(plain)
+        starts = [gpu for known, gpu in names.items() if bare and _bare(known).startswith(bare)]
+        alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
+        raise UnknownGPUError(name, list(dict.fromkeys(starts or (names[known] for known in alike)))[:5])
     return _known()[canonical]
 
 
@@ -229,13 +228,6 @@ def _plain(name: str) -> str:
 def _bare(plain: str) -> str:
     """Return `plain` without the maker's words in front."""
     return " ".join(itertools.dropwhile(_MAKERS.__contains__, plain.split()))
-
-
-def _closest(plain: str, names: dict[str, str]) -> list[str]:
-    """Return the names that begin with `plain`, else those spelled most alike; five at most."""
-    starts = [gpu for known, gpu in names.items() if plain and _bare(known).startswith(plain)]
-    alike = difflib.get_close_matches(plain, names, n=3, cutoff=0.6)
-    return list(dict.fromkeys(starts or (names[known] for known in alike)))[:5]
 
 
 # Published measurements: `measured.csv`, beside the specifications.

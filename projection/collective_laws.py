@@ -300,10 +300,6 @@ class Link:
     error_ranks: float = float("nan")
     source: str = ""  # where the measurements are from
 
-    def with_latency(self, step_us: float) -> Link:
-        """Return the model with so much latency for each step, whatever was measured."""
-        return replace(self, protocols=tuple(replace(line, base_us=0.0, step_us=step_us) for line in self.protocols))
-
     def latency_us(self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike) -> FloatArray:
         """Return the part of the time that no bandwidth shortens, shape (n_messages,)."""
         steps, _ = cost_terms(self.algorithm, collective, ranks)
@@ -590,7 +586,8 @@ def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int, network:
     if link is None:
         raise DataError(f"no model of {collective}")
     if network.link_latency_us is not None:
-        link = link.with_latency(network.link_latency_us)
+        step_us = network.link_latency_us  # instead of whatever was measured
+        link = replace(link, protocols=tuple(replace(one, base_us=0.0, step_us=step_us) for one in link.protocols))
     return link.time_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
 
 

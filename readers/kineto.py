@@ -335,19 +335,15 @@ def _sizes(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     grid, block = _size(document, links, "grid"), _size(document, links, "block")
     unit_unknown = in_unknown_unit(document, links, rocm)
     grid[unit_unknown] = MISSING
-    work_items = (in_work_items(document, links) & ~unit_unknown)[:, None] & (grid != MISSING) & (block > 0)
+    calls = [name in IN_WORK_ITEMS for name in document.launches.names]
+    in_work_items = np.array([*calls, False], dtype=bool)[links.launch]
+    work_items = (in_work_items & ~unit_unknown)[:, None] & (grid != MISSING) & (block > 0)
     grid[work_items] = -(-grid[work_items] // block[work_items])
     return {
         f"{name}_{axis}": integers(values[:, place])
         for name, values in (("grid", grid), ("block", block))
         for place, axis in enumerate("xyz")
     }
-
-
-def in_work_items(document: Document, links: Links) -> BoolArray:
-    """Return which activities were launched by a call whose grid is in work-items."""
-    calls = [name in IN_WORK_ITEMS for name in document.launches.names]
-    return np.array([*calls, False], dtype=bool)[links.launch]
 
 
 def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:

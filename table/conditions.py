@@ -63,7 +63,13 @@ def conditions(where: Where) -> tuple[Condition, ...]:
     texts = [where] if isinstance(where, str) else where
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise ParameterError("where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}")
-    return tuple(map(_condition, texts))
+    found = []
+    for text in texts:
+        column, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not column:
+            raise ParameterError("where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512")
+        found.append(Condition(column, _texts(column, value)))
+    return tuple(found)
 
 
 def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
@@ -88,13 +94,6 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
             raise DataError(f"no row has {one} after the other conditions: there {_held(chosen[one.column])}")
         chosen = left
     return chosen.reset_index(drop=True)
-
-
-def _condition(text: str) -> Condition:
-    column, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not column:
-        raise ParameterError("where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512")
-    return Condition(column, _texts(column, value))
 
 
 def _texts(column: str, values: Any) -> tuple[str, ...]:

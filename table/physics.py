@@ -209,13 +209,9 @@ def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator
             if wrong.any():
                 yield column, code, wrong
             if column == "power_w" and KEEP not in keep:
-                above = (values > REFUSED_FROM * _board_power(frame["device"])) & ~wrong
+                codes, names = pd.factorize(frame["device"])
+                tdp_w = {gpu.name: gpu.tdp_w for gpu in all_gpus()}
+                board_w = np.array([*(tdp_w.get(str(name)) for name in names), None], dtype=float)[codes]
+                above = (values > REFUSED_FROM * board_w) & ~wrong
                 if above.any():
                     yield column, "above-board-power", above
-
-
-def _board_power(devices: pd.Series) -> np.ndarray:
-    """Return the board power of each row's device, W; NaN where the catalogue has none."""
-    codes, names = pd.factorize(devices)
-    known = {gpu.name: gpu.tdp_w for gpu in all_gpus()}
-    return np.array([*(known.get(str(name)) for name in names), None], dtype=float)[codes]

@@ -34,17 +34,15 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """
     numbers: np.ndarray | None = None
     for key in keys:
-        codes, levels = pd.factorize(_factorizable(key), use_na_sentinel=False)
+        codes, levels = pd.factorize(
+            np.asarray(key, dtype=object) if isinstance(key, list) else key, use_na_sentinel=False
+        )
         if numbers is None:
             numbers = codes.astype(np.int64)
         elif len(levels) > 1:
             numbers = pd.factorize(numbers * len(levels) + codes)[0].astype(np.int64)
     assert numbers is not None
     return numbers
-
-
-def _factorizable(key: Any) -> Any:
-    return np.asarray(key, dtype=object) if isinstance(key, list) else key
 
 
 MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c", "ttft_ms", "tpot_ms", "tokens_per_s")

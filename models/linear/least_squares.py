@@ -124,11 +124,6 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         self.p_values_, self.rank_ = p_values, rank
         return self._set(coef, float(np.average(y - X @ coef, weights=w)))
 
-    def _set_bounded(self, problem: Triangular, t: np.ndarray) -> Self:
-        """Store a non-negative solution of a `with_intercept` problem."""
-        scaled = t / problem.scale
-        return self._set(scaled[1:], scaled[0])
-
 
 class OLS(LinearRegressor):
     """Ordinary (or weighted) least squares with a free intercept.
@@ -199,4 +194,5 @@ class NNLS(LinearRegressor):
         """Fit to X of shape (n_samples, n_features) and y of shape (n_samples,)."""
         X, y, w = self._training_rows(X, y, sample_weight)
         problem = with_intercept(X, y, w)
-        return self._set_bounded(problem, non_negative(problem))
+        scaled = non_negative(problem) / problem.scale
+        return self._set(scaled[1:], scaled[0])

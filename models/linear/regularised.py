@@ -78,10 +78,6 @@ class Standardised:
         offset = np.where(constant, 0.0, mean / scale)
         return cls(M.T @ M, M.T @ v / y_scale, y_scale / scale, mean, y_mean, offset, y_scale)
 
-    def largest_alpha(self, mix: float) -> float:
-        """Return the smallest penalty that leaves every coefficient at 0."""
-        return float(np.max(np.abs(self.pull))) / mix
-
     def path(self, alphas: np.ndarray, mix: float, positive: bool, tol: float, max_iter: int) -> PenaltyPath:
         """Minimise ``mse / 2 + alpha (mix |u|_1 + (1 - mix) |u|² / 2)`` for each of the falling alphas."""
         solver = ActiveSet(self.gram, self.pull, positive)
@@ -192,7 +188,7 @@ class _Penalised(LinearRegressor):
         """Return the penalties to try, falling."""
         if not 0 < mix <= 1:
             raise ValueError(f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}")
-        largest = rows.largest_alpha(mix)
+        largest = float(np.max(np.abs(rows.pull))) / mix  # the smallest that leaves every coefficient at 0
         if largest == 0:  # no column moves with y: every penalty gives the mean
             return np.array([1.0])
         return largest * np.geomspace(1, self.eps, self.n_alphas)

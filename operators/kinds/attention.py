@@ -147,7 +147,8 @@ class Signature:
         causal = _MASKS.get(call.word(self.causal), -1.0) if self.mask_type else float(call.flag(self.causal))
         require(causal >= 0)
         require(len(q.dims) > 1 and q.dims[-1] == k.dims[-1] and len(k.dims) == len(v.dims) == len(q.dims))
-        sizes = self._packed(call, q, k) if self._is_packed(call, q) else self._sizes(q, k)
+        packed = bool(self.packed) and call.has(self.packed[0]) and (len(q.dims) == 3 or q.dims[0] == 1)
+        sizes = self._packed(call, q, k) if packed else self._sizes(q, k)
         require(not any(call.has(position) for position in (*self.untold, *self.window)))
         self._check_window(call, sizes["seq_kv"])
         return {
@@ -167,9 +168,6 @@ class Signature:
         heads, seq = (1, 2) if self.heads_first else (2, 1)
         sizes = {"batch": q.dims[0], "heads": q.dims[heads], "kv_heads": k.dims[heads]}
         return sizes | {"seq_q": q.dims[seq], "seq_kv": k.dims[seq]}
-
-    def _is_packed(self, call: Call, q: Tensor) -> bool:
-        return bool(self.packed) and call.has(self.packed[0]) and (len(q.dims) == 3 or q.dims[0] == 1)
 
     def _packed(self, call: Call, q: Tensor, k: Tensor) -> dict[str, int]:
         """Return the sizes of sequences that all have the greatest length.

@@ -285,10 +285,6 @@ def _all_are(rows: Dimensions, stem: str, value: float) -> np.ndarray:
     return (rows.dim(f"{stem}_h") == value) & (rows.dim(f"{stem}_w") == value)
 
 
-def _pointwise(rows: Dimensions) -> np.ndarray:
-    return _all_are(rows, "fil", 1).astype(float)
-
-
 def _depthwise(rows: Dimensions) -> np.ndarray:
     groups = rows.dim("groups")
     return ((groups == rows.dim("in_channels")) & (groups > 1)).astype(float)
@@ -351,7 +347,8 @@ OPERATORS = (
             ),
             OwnFeature("pad_h", "1", "shape", "padding along height", lambda rows: rows.dim("pad_h", 0)),
             OwnFeature("pad_w", "1", "shape", "padding along width", lambda rows: rows.dim("pad_w", 0)),
-            OwnFeature("pointwise", "0/1", "shape", "1 x 1 filter", _pointwise),
+            OwnFeature("pointwise", "0/1", "shape", "1 x 1 filter",
+                       lambda rows: _all_are(rows, "fil", 1).astype(float)),
             OwnFeature("depthwise", "0/1", "shape", "groups = in_channels > 1", _depthwise),
             OwnFeature("winograd", "0/1", "shape", "3 x 3 filter, stride and dilation 1, one group", _winograd),
         ),

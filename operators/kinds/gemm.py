@@ -153,11 +153,8 @@ def linear(call: Call) -> Described:
     """``linear(x, weight, bias)`` and library products with the weight as n x k."""
     x, weight = call.tensor(0), call.tensor(1)
     require(len(weight.dims) == 2)
-    return _product(x, _transposed(weight), "bias" if call.has(2) else "")
-
-
-def _transposed(matrix: Tensor) -> Tensor:
-    return Tensor(matrix.dims[::-1], matrix.dtype, matrix.strides[::-1], matrix.packed)
+    transposed = Tensor(weight.dims[::-1], weight.dtype, weight.strides[::-1], weight.packed)
+    return _product(x, transposed, "bias" if call.has(2) else "")
 
 
 def scaled_mm(call: Call) -> Described:
