@@ -20,7 +20,7 @@ from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import each_gpu, on_each, published
 from ..models import artifact
 from ..operators.operators import Work, work_of
-from ..operators.work import told_apart
+from ..operators.work import as_categories
 from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST, codes_of
@@ -264,7 +264,7 @@ class TrainedModel:
         there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
-        rows = rows.assign(**{name: told_apart(rows[name]) for name in _WORDS if name in rows})
+        rows = rows.assign(**{name: as_categories(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()

@@ -80,7 +80,7 @@ def find_gfx(gfx: str, cus: int | None = None) -> GPU:
 
     Notes
     -----
-    Some GPUs cannot be told apart this way. Then it is the one with the larger public record: MI300X (not MI325X),
+    Some GPUs cannot be distinguished this way. Then it is the one with the larger public record: MI300X (not MI325X),
     MI355X (not MI350X), MI210 (not one GCD of an MI250). `GPU.same_id_as` of the others says so.
 
     Raises

@@ -33,7 +33,7 @@ from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
-"""Where the operating system tells of the CPU: caches, clock."""
+"""Where the operating system describes the CPU: caches, clock."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 

@@ -120,7 +120,7 @@ def _gpu_reader(backend: Backend) -> Read | None:
 
 
 def smi_id(backend: Backend) -> str | None:
-    """Return how the vendor's tools know the GPU; None where that cannot be told.
+    """Return how the vendor's tools name the GPU; None where that is not known.
 
     NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those PyTorch sees.
     """
@@ -156,7 +156,7 @@ class Monitor:
         self._next = -float("inf")
 
     def reading(self, busy: Busy) -> Reading:
-        """Return a new reading under the load of `busy`, {} before its time or where nothing tells."""
+        """Return a new reading under the load of `busy`, {} before its time or where no tool reports."""
         if self._read is None or self._clock() < self._next:
             return {}
         reading = self._read(busy)
@@ -216,7 +216,7 @@ def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PAT
 
 
 def parse_reading(printed: str) -> Reading:
-    """Return what a tool tells of the GPU it was asked for; what it does not tell is missing.
+    """Return what a tool reports of the GPU it was asked for; what it does not report is missing.
 
     Raises
     ------

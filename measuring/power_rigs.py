@@ -131,21 +131,21 @@ class Sampler:
 
 
 def smi_power(tool: Tool, gpu: str) -> float:
-    """Return the power that a vendor's tool tells now.
+    """Return the power that a vendor's tool reports now.
 
     Raises
     ------
     DataError, OSError, SubprocessError
-        It tells none, cannot be started or fails.
+        It reports none, cannot be started or fails.
     """
     told = parse_reading(output_of(tool.command(gpu), partial(time.sleep, 0.002)))
     if "power_w" not in told:
-        raise DataError(f"{tool.name} tells no power of GPU {gpu}")
+        raise DataError(f"{tool.name} reports no power of GPU {gpu}")
     return told["power_w"]
 
 
 def nvml_power(identifier: str) -> Callable[[], float]:
-    """Return what reads the power of a GPU with NVML, instantaneous where the driver tells it.
+    """Return what reads the power of a GPU with NVML, instantaneous where the driver reports it.
 
     Raises
     ------

@@ -98,7 +98,7 @@ _GPU_DTYPES, _HALF = ("fp32", "bf16", "fp16"), ("bf16", "fp16")
 
 
 def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that are no part of the problem: what a user's function is told besides."""
+    """Return the cells that are no part of the problem: what a user's function receives besides."""
     return {name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)}
 
 
@@ -283,7 +283,7 @@ class Listed:
 def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
     """Read a list of rows to measure: a table like that of measurements, without a duration or device.
 
-    CSV or Parquet with ``op``, ``dtype_a`` (fp32 where nothing tells) and the dimensions of each operator. `families`
+    CSV or Parquet with ``op``, ``dtype_a`` (fp32 by default) and the dimensions of each operator. `families`
     are the kernels to keep (see `FAMILIES`). Where a function is called with the rows, they keep the other columns
     that it has parameters for.
 

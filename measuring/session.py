@@ -390,7 +390,7 @@ class Session:
 
 @dataclass
 class _Course:
-    """The time of a session, and who is told of it."""
+    """The time of a session, and its progress."""
 
     clock: Callable[[], float]
     budget: float | None

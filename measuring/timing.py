@@ -151,7 +151,7 @@ class EventTimer:
         return np.array([begin.elapsed_time(end) for begin, end in pairs]) * (1e3 / calls)
 
     def _pause(self, microseconds: float) -> Callable[[], float]:
-        """Hold the queue; return what tells, once the device is done, how much longer it was held than that."""
+        """Hold the queue; return what measures, once the device is done, how much longer it was held than that."""
         if self._hold is None:
             return lambda: 1.0
         begin, end = self._event(), self._event()

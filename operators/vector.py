@@ -80,7 +80,7 @@ def as_rows(dims: Sequence[int]) -> Described:
 
 
 def whole_rows(op: str, variant: str, x: Tensor, cols: int, out: str = "") -> Described:
-    """Return an operator on an input that is read once; an expanded input is smaller in memory than its size tells."""
+    """Return an operator on an input that is read once; an expanded input is smaller in memory than its size says."""
     require(cols > 0 and x.numel % cols == 0 and x.elements == x.numel)
     formats = {"dtype_a": x.dtype, "dtype_b": x.dtype, "dtype_out": out or x.dtype}
     return {"op": op, "variant": variant, "rows": x.numel // cols, "cols": cols, **formats}

@@ -98,8 +98,8 @@ def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
     return codes, np.array([*levels, ""], dtype=object)
 
 
-def told_apart(column: pd.Series) -> np.ndarray | pd.Categorical:
-    """Return a column with its words told apart, numbers as they are: words are asked for many times, and are few."""
+def as_categories(column: pd.Series) -> np.ndarray | pd.Categorical:
+    """Return a column with words as categories, numbers as they are: words are few, and asked for many times."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy()
     return pd.Categorical.from_codes(*pd.factorize(column))

@@ -67,7 +67,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
 _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
-"""What tells GPUs apart in a log without their numbers; they are then numbered as they come."""
+"""Columns that distinguish GPUs in a log without their numbers; they are then numbered as they come."""
 _TIME: Final = ("timestamp", "time_ns", "gpu_ns")
 _ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
 _STATED = re.compile(r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE)
@@ -421,7 +421,7 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
 def gpus_in_bursts(times_ns: np.ndarray) -> int:
     """Return the number of readings that come together again and again, 1 where they come one by one.
 
-    Time stamps are in the order of the log. The gaps of one GPU may vary as they like: what tells is that every m-th
+    Time stamps are in the order of the log. The gaps of one GPU may vary: the sign of m GPUs is that every m-th
     gap is long and all others are short.
     """
     gaps = np.diff(times_ns)

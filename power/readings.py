@@ -78,7 +78,7 @@ class Facts:
 
     @property
     def bound(self) -> str:
-        """The class: as given, or by operations per byte against the balance of the GPU; "" where nothing tells."""
+        """The class: as given, or by operations per byte against the balance of the GPU; "" where neither is known."""
         if self.label or self.collective:
             return self.label or COMMUNICATION
         if math.isnan(self.flops_per_byte) or math.isnan(self.balance):

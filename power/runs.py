@@ -149,7 +149,7 @@ def _ceil(ratio: float) -> int:
 
 
 CLEAR_RATIO: Final = 3.0
-"""Pauses between runs are told from gaps within them if they are so many times longer."""
+"""Gaps so many times longer than others count as pauses between runs."""
 SHORTEST_GAP_NS: Final = 1_000.0
 """Gaps below this count as this: back to back."""
 
@@ -284,7 +284,7 @@ def _clear_pause(gaps_ns: np.ndarray) -> float:
     ordered = np.sort(np.maximum(gaps_ns, SHORTEST_GAP_NS))
     step = ordered[1:] / ordered[:-1]
     if not len(step) or step.max() < CLEAR_RATIO:
-        raise DataError("runs cannot be told apart by the gaps between executions: give a column run")
+        raise DataError("the gaps between executions do not show where runs begin: give a column run")
     place = int(np.argmax(step))
     return float(np.sqrt(ordered[place] * ordered[place + 1]))
 

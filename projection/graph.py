@@ -255,7 +255,7 @@ def _ended_before(
 ) -> IntArray:
     """Return for each of the rows the activity of another queue of its device that had ended last, not too long before.
 
-    One that began at the same moment is none: which came first cannot be told.
+    One that began at the same moment is none: which came first is unknown.
     """
     found = np.full(len(start), -1, dtype=np.int64)
     if not len(rows) or len(np.unique(queue)) < 2:

@@ -61,7 +61,7 @@ def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
 TF32 = r"(?i)tf32|xf32|s1688"
 """Kernels that multiply fp32 operands as TF32 say so (cuBLAS and CUTLASS of CUDA 11 and 12: ``tf32``, ``s1688gemm``).
 
-PyTorch takes fp32 for matrix products unless told otherwise, so a silent name means fp32."""
+PyTorch takes fp32 for matrix products by default, so a name without a format means fp32."""
 NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
 HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
 """A kernel that helps another of its call: its own work is not known."""
@@ -133,7 +133,7 @@ def class_of(rows: pd.DataFrame) -> ObjectArray:
 
 
 FEWEST = 3
-"""Pairs from which a spread can be told."""
+"""Pairs from which a spread can be estimated."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from .whole_trace import replayed
 KERNELS_PER_PASS: Final = 20
 STEPS: Final = 50
 COUNTER: Final = "SQ_WAVES"
-"""What rocprofv3 counts in a pass unless told otherwise: it filters kernels in collections of counters only."""
+"""What rocprofv3 counts in a pass by default: it filters kernels in collections of counters only."""
 
 
 class Profiler(StrEnum):

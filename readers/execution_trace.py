@@ -182,7 +182,7 @@ def op_inputs(
 
 
 def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
-    """Return what tells apart the memory of the tensors among the arguments, lists of tensors included."""
+    """Return what identifies the memory of the tensors among the arguments, lists of tensors included."""
     tensors = [value for value, kind in zip(values, types, strict=False) if isinstance(kind, str) and "Tensor(" in kind]
     members: list[Any] = []
     for value in tensors:

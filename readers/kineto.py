@@ -500,7 +500,7 @@ def is_rocm(devices: Sequence[DeviceProperties]) -> bool:
 
 
 def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> dict[int, Named]:
-    """Return the device behind each number of a GPU that did something; the name is "" where nothing tells."""
+    """Return the device behind each number of a GPU that did something; the name is "" where it is unknown."""
     if not is_rocm(devices):
         by_id = {device.id: device for device in devices}
         return {number: _named(by_id[number]) if number in by_id else Named("") for number in numbers}

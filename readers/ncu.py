@@ -85,7 +85,7 @@ def decimal_mark(words: Iterable[str]) -> str:
         raise AmbiguousNumbersError(f"numbers of different locales ({' and '.join(map(repr, examples))})", examples)
     if open_to_both and not witnesses:
         raise AmbiguousNumbersError(
-            f"{open_to_both!r} may be a whole number or a fraction, and no other number tells", (open_to_both,)
+            f"{open_to_both!r} may be a whole number or a fraction, and no other number shows which", (open_to_both,)
         )
     return next(iter(witnesses), ".")
 

@@ -1,4 +1,4 @@
-"""rocprofiler-sdk's rocpd databases (schema 3; what rocprofv3 of ROCm 7 writes unless told otherwise).
+"""rocprofiler-sdk's rocpd databases (schema 3; what rocprofv3 of ROCm 7 writes by default).
 
 Each process has its own set of tables, named after its guid (``rocpd_kernel_dispatch_00003fdc_92cb_...``); a merged
 file has several sets. Views under the plain names unite them, and the view ``kernels`` joins everything, but as an

@@ -137,7 +137,7 @@ def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
 
 
 def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[DataFile]]:
-    """Yield the files of each process, those of all passes together where it can be told which they are."""
+    """Yield the files of each process, those of all passes together where these are known."""
     of_pass = list(passes.values())
     if all(processes.keys() == of_pass[0].keys() for processes in of_pass):
         for prefix in of_pass[0]:
@@ -388,7 +388,7 @@ class Pass:
 
 
 def dispatch_key(run: IntArray, name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series) -> pd.DataFrame:
-    """Return what tells the dispatches of a file apart, comparable between passes.
+    """Return what identifies the dispatches of a file, comparable between passes.
 
     `run` is the number of the process, in the order in which the file mentions them, `dispatch_id` that of the dispatch
     in its process, `items` the work-items of the whole grid, missing if unknown.

@@ -167,7 +167,7 @@ def peek(path: Path, look: Callable[[Database], T]) -> T | None:
 
 
 def names_of(path: Path, head: bytes) -> frozenset[str]:
-    """Return the names of the tables, as far as they can be told without unpacking or repairing the file.
+    """Return the names of the tables, as far as they can be read without unpacking or repairing the file.
 
     `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only tables created there
     are seen.

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ..errors import counted as counted
+
 NONE: Final = "–"
 
 
@@ -140,17 +142,6 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
     ('1.500 … 2.250', '–')
     """
     return f"{form.format(lower)} … {form.format(upper)}" if known(lower) else NONE
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number and its noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(2000, "row"), counted(2, "activity", "activities")
-    ('1 row', '2,000 rows', '2 activities')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def shortened(name: str, width: int) -> str:

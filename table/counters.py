@@ -59,7 +59,7 @@ def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
 def counts_time(name: str) -> bool:
     """Return whether a counter goes up with the clock rather than with events: the run's own time in other units.
 
-    Where it is collected in the run whose time is predicted, it tells what nobody can know before the run.
+    Where it is collected in the run whose time is predicted, it holds what nobody can know before the run.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def recorded_as(name: str) -> str:
 
 
 def block_of(name: str) -> str:
-    """Return the hardware block that counts, `OTHER` where the name tells none.
+    """Return the hardware block that counts, `OTHER` where the name has none.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def resolution_ns(values: IntArray) -> int:
     """Return the step of a clock: the greatest common divisor of the differences between the values it has given.
 
     Differences, not values: some producers subtract a nanosecond from every duration (MI300X under Kineto: 40 k - 1).
-    Two different values have one difference, which may be many steps; seen often enough (`_OFTEN`) they are told by a
+    Two different values have one difference, which may be many steps; seen often enough (`_OFTEN`) they are of a
     coarse clock, and the step is what divides both, with or without that nanosecond. Returns 0 where the
     values say nothing about the clock: there is one, or there are two that were not seen that often.
     """

@@ -181,7 +181,7 @@ class Signature:
         return {"batch": batch, "heads": q.dims[-2], "kv_heads": k.dims[-2], "seq_q": seq_q, "seq_kv": seq_kv}
 
     def _check_window(self, call: Call, seq_kv: int) -> None:
-        """Refuse a window that hides keys; the causal side is told by the flag."""
+        """Refuse a window that hides keys; the flag says which side is causal."""
         words = [call.text(position) for position in self.window]
         require(all(word in ("", "-1", "0") or (word.isdecimal() and int(word) >= seq_kv) for word in words))
         require(words[:1] != ["0"])  # each query would see its own key alone

@@ -150,7 +150,7 @@ def convolution(
 def convolution_backward(call: Call, window_at: int = 4) -> Described:
     """``convolution_backward(dy, x, w, bias_sizes, stride, padding, dilation, transposed, extra, groups, mask)``.
 
-    The mask tells which gradients are asked for: of x (direction B), of w (W) or both (BW, two passes). Backwards of a
+    The mask says which gradients are asked for: of x (direction B), of w (W) or both (BW, two passes). Backwards of a
     transposed convolution the gradient of x is a forward pass (F, FW).
     """
     dy, x, w = (call.tensor(position) for position in range(3))

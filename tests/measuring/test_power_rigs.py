@@ -103,7 +103,7 @@ def test_the_tools_of_amd_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     read = power_reader(logger, Card())  # type: ignore[arg-type]
     assert read() == watts
     program(tmp_path, logger, printed.replace("612", '"N/A"').replace("388.0", "N/A"))
-    with pytest.raises(DataError, match=f"{logger} tells no power of GPU 0"):
+    with pytest.raises(DataError, match=f"{logger} reports no power of GPU 0"):
         read()
     assert {tool.name for tool in TOOLS["amd"]} == set(TOLD)
 

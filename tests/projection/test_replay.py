@@ -47,7 +47,7 @@ def test_the_measured_durations_give_the_measured_times(steps: list[Step]) -> No
     np.testing.assert_array_equal(times.end_ns[0], graph.end_ns)
 
 
-def told_apart(recording: Recording) -> bool:
+def as_categories(recording: Recording) -> bool:
     """Say whether each wait that saw the GPU end came back for that reason: a trace does not tell it from its cost."""
     activities, calls = recording.activities, recording.calls
     ends = np.sort(activities["start_ns"] + activities["duration_ns"])
@@ -65,7 +65,7 @@ def test_other_durations_and_another_cpu_give_what_the_machine_would_do(
     program = settled(steps)
     slow = [max(1, round(factor * duration)) for duration in durations_of(program)]
     recording = run(program, durations_of(program))
-    assume(told_apart(recording))
+    assume(as_categories(recording))
     truth = run(program, slow, cpu)
     graph = build(recording.activities, recording.calls)
     times = replay(graph, np.array(slow, dtype=float)[graph.rows], cpu)

@@ -21,7 +21,7 @@ from ...errors import ParameterError
 THRESHOLD = 7.0
 """MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from."""
 LEAST = 5
-"""Repeats from which an outlier can be told: of four values, two may be outliers and the median between the camps."""
+"""Repeats from which an outlier can be seen: of four values, two may be outliers and the median between the camps."""
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
