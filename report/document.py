@@ -8,8 +8,9 @@ topics nothing of rich, HTML or JavaScript. `report.validation` is the example t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..output import visible
@@ -330,6 +331,22 @@ class Document:
     footer: Sequence[Part] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     framed: bool = False
+
+
+class Later(Mapping[str, Any]):
+    """JSON that takes long to work out: it is, once it is looked at."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Any]]) -> None:
+        self._made = cache(make)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._made()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
 
 
 def printable(shown: Any) -> Any:

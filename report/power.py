@@ -26,6 +26,7 @@ from .document import (
     Document,
     Figure,
     Headline,
+    Later,
     Lines,
     Row,
     Section,
@@ -183,7 +184,7 @@ def power_document(profiles: PowerProfiles) -> Document:
             lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer"),
             Lines(remarked(told)),
         ],
-        data=power_json(profiles, learnt),
+        data=Later(partial(power_json, profiles, learnt)),
     )
 
 
