@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -26,13 +25,11 @@ def rows(**columns: object) -> pd.DataFrame:
     return frame.assign(**{name: rng.uniform(1e3, 9e3, len(frame)) for name in columns})
 
 
-@pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_a_terminal_of_ascii_loses_signs_and_no_output(trained: Path, arguments: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "flopcast", "show", str(trained), *arguments]
+def test_a_terminal_of_ascii_loses_signs_and_no_output(trained: Path) -> None:
+    command = [sys.executable, "-m", "flopcast", "show", str(trained)]
     done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    if arguments:
-        assert json.loads(done.stdout)["data"]["target"] == "MI355X"
+    assert b"MI355X" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_true_laws_rarely_fail_and_false_ones_are_found() -> None:
 
 @pytest.mark.long
 def test_a_shifted_run_is_rarely_called_valid() -> None:
-    for cell, share, count in check_verdicts(25, 1, ("16 unequal groups, 8 new",)):
+    for cell, share, count in check_verdicts(10, 1, ("16 unequal groups, 8 new",)):
         if cell.endswith(("10%: still valid", "alarm")):
             assert share <= most(0.05, count), cell
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from flopcast.errors import DataError
 from flopcast.evaluation.crossval import make_folds
@@ -45,6 +46,29 @@ def test_independent_rows_get_the_conformal_quantile() -> None:
     lower, upper = intervals.bounds([2.0], 0.9)
     assert lower == pytest.approx([2 * np.exp(-0.46)])
     assert upper == pytest.approx([2 * np.exp(0.46)])
+
+
+def test_too_few_rows_for_a_level_are_draws_from_a_normal_distribution() -> None:
+    intervals = ConformalIntervals("kfold").fit(np.exp([0.03, -0.04, 0.05]), np.ones(3), np.arange(3))
+    reach = stats.t.ppf(0.95, 3) * np.sqrt(np.mean(np.square([0.03, 0.04, 0.05])) * 4 / 3)
+    assert intervals.radius(0.9) == pytest.approx(reach, rel=0.05)  # of unlike reach up and down
+
+
+@pytest.mark.parametrize("unknown", [0, 1])
+def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_student(unknown: int) -> None:
+    """40 groups of ten rows, 0.01 ... 0.20 up or down; in the second case a tenth of the rows has no prediction."""
+    shifts = np.repeat(np.r_[1:21, -20:0] / 100, 10)
+    predicted = np.where(np.arange(400) % 10 < unknown, np.nan, 1.0)
+    intervals = ConformalIntervals("grouped").fit(np.exp(shifts), predicted, np.arange(400) // 10)
+
+    def stretch(level: float) -> float:
+        return float(stats.t.ppf((1 + level) / 2, 39) / stats.norm.ppf((1 + level) / 2))
+
+    if unknown:
+        assert intervals.radius(0.81) == pytest.approx(0.18 * np.interp(0.81, [0.8, 0.9], [stretch(0.8), stretch(0.9)]))
+    else:
+        assert intervals.radius(0.9) == pytest.approx(0.18 * stretch(0.9))
+        assert intervals.radius(0.925) == pytest.approx(0.19 * (stretch(0.9) + stretch(0.95)) / 2)
 
 
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
