@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from html import escape
@@ -15,6 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..operators.operators import OPS
+from ..remarks import Remark
 from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.quantities import Prices
@@ -99,7 +100,8 @@ def forecast_document(
         known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
         spreads = [(PARTS[name], f"±{100 * value:.1f} %") for name, value in one.spreads.items() if value >= 0.001]
         spread = Table(columns("from", numbers=["1 σ"]), rows(spreads), "What the interval is made of")
-        assumed = ""
+        beside, assumed = _elsewhere(one.remarks), ""
+        others = [note for note in one.remarks if note not in beside]
         if not isinstance(one.setting, GraphSetting) and one.setting.kind != "training":
             setting = one.setting
             taken = [f"{name} {getattr(setting, name)}" for name in _MAY_BE_ASSUMED if name in setting.assumed]
@@ -108,12 +110,12 @@ def forecast_document(
             Section("Figures", [known]),
             Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
             Section("What the interval is made of", [spread], "interval", "Interval"),
-            Section("Remarks", [Lines(remarked(one.remarks), "list"), lines([assumed])]),
+            Section("Remarks", [Lines(remarked(others), "list"), lines([assumed])]),
         ]
         if one.layers:
             drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
             sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
-        opening = [replace(_answer(one, level), about="")]
+        opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
         return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
@@ -122,19 +124,23 @@ def forecast_document(
     front = "Throughput per GPU against the time per token; a line is the front of the GPU that it names"
     table = _grid_table(answers, asked, names, need, price)
     notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
-    elsewhere = [note for note in notes if note.code == "other-gpu"]  # what the intervals rest on comes first
     return Document(
         title="Forecast",
         lead=lead,
-        opening=[_best(answered, level), Lines(remarked(elsewhere))] if answered else [],
+        opening=[_best(answered, level), Lines(remarked(_elsewhere(notes)))] if answered else [],
         sections=[
             Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
             Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
             Section("Settings", [table], "settings", "Settings"),
-            Section("Remarks", [Lines(remarked(note for note in notes if note not in elsewhere), "list")]),
+            Section("Remarks", [Lines(remarked(note for note in notes if note not in _elsewhere(notes)), "list")]),
         ],
         data=data,
     )
+
+
+def _elsewhere(notes: Iterable[Remark]) -> list[Remark]:
+    """Return what says on which other GPU something was fitted: it stands beside the answer."""
+    return [note for note in notes if note.code == "other-gpu"]
 
 
 def cost_of(one: Forecast, price: Prices) -> float:

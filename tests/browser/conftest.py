@@ -25,6 +25,7 @@ COMMANDS = {
     "project": "project TRACE --target MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
     "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input-len 128,2048 --output-len 99 "
     "--out OUT",
+    "deployments": "forecast llama-3.1-70b --gpu MI300X,H200 --ttft 2s --tpot 50ms --rate 4/s --price $2 --out OUT",
     "scale": f"scale predict {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --sizes 128 --out OUT",
     "compare": "compare TRAIN TRAIN --out OUT",
     "compare-traces": "compare TRACE TRACE --out OUT",

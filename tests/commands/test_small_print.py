@@ -35,7 +35,7 @@ def test_a_terminal_of_ascii_loses_signs_and_no_output(trained: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     ["train --target MI300X --target MI355X", "train --seed 1 --seed=2",
-     "forecast run llama --gpu MI300X --gpu MI325X"],
+     "forecast llama --gpu MI300X --gpu MI325X"],
 )  # fmt: skip
 def test_an_option_of_one_value_is_not_taken_twice(line: str) -> None:
     done = call(*line.split())
