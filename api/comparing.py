@@ -1,4 +1,4 @@
-"""Comparing: two runs, or two traces, to what differs between them and where it comes from."""
+"""Comparing: two runs, two traces or two tables, to what differs between them and where it comes from."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any, Protocol
 import pandas as pd
 
 from ..errors import DataError, ParameterError
+from ..evaluation.drift import drift
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
 from ..projection.comparison import TraceChanges, trace_changes
 from ..readers import Options, TraceFailure, read_traces
-from ..report.comparing import runs_document, traces_document
+from ..report.comparing import runs_document, tables_document, traces_document
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.run_folder import METRICS, read_run
+from ..table.conditions import Where
 from ..traces.summary import Annotated, with_possible_times
+from .tables import load_measurements
 
 FILES = ("compare.json", "compare.html")
 
@@ -87,30 +90,58 @@ class TraceComparison(Shown):
         return traces_document(self.found)
 
 
+@dataclass(frozen=True)
+class TableComparison(Shown):
+    """Two tables of measurements side by side.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What they are called.
+    table : DataFrame
+        How the times of the problems that both hold changed, by operator (`evaluation.drift`).
+    level : float
+        Of the intervals.
+    """
+
+    files = FILES
+    names: tuple[str, str]
+    table: pd.DataFrame
+    level: float
+
+    def document(self) -> Document:
+        """Return the comparison as `report` shows it on terminals and pages."""
+        return tables_document(self.names, self.table, self.level)
+
+
 def compare(
     first: str | Path | Evidence,
     second: str | Path | Evidence,
     *,
     interval: float = 0.95,
+    where: Where = None,
     default: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> RunComparison | TraceComparison:
-    """Compare two runs, or two profilers' traces of a workload.
+) -> RunComparison | TraceComparison | TableComparison:
+    """Compare two runs, two profilers' traces of a workload, or two tables of measurements.
 
     Parameters
     ----------
     first, second : path or Run
-        Run folders that `train` wrote, or runs; or files or folders with one trace each.
+        Run folders that `train` wrote, or runs; or files or folders with one trace each, or with measurements: of
+        another release, driver or day.
     interval : float, default=0.95
-        Of the intervals of differences between runs.
+        Of the intervals of differences between runs and of ratios between tables.
+    where : mapping or sequence of str, optional
+        Rows of measurements to keep, as in `read`.
     default : mapping of str to str, optional
-        Values of columns that traces lack.
+        Values of columns that traces and measurements lack.
     seed : int
-        Of the bootstrap and of the randomisation test of runs.
+        Of the bootstrap, and of the randomisation test of runs.
 
     Returns
     -------
-    RunComparison or TraceComparison
+    RunComparison, TraceComparison or TableComparison
         With ``table``, a page and JSON.
 
     Raises
@@ -132,7 +163,11 @@ def compare(
     if not any(runs_of):
         options = Options(defaults=dict(default or {}))
         paths = Path(str(first)), Path(str(second))
-        traces = [(label, _trace(path, options)) for label, path in zip(_names(*paths), paths, strict=True)]
+        names, held = _names(*paths), [_traces(path, options) for path in paths]
+        if not any(held):
+            tables = [load_measurements(path, where, default=default).frame for path in paths]
+            return TableComparison(names, drift(*tables, level=interval, seed=seed), interval)
+        traces = [(name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)]
         return TraceComparison(trace_changes(traces))
     runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
     metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
@@ -151,13 +186,17 @@ def compare(
     return RunComparison(_names(runs[0][0], runs[1][0]), metrics, tuple(found), len(common))
 
 
-def _trace(path: Path, options: Options) -> Annotated:
-    """Return the one trace of a file or folder."""
+def _traces(path: Path, options: Options) -> list[Annotated]:
+    """Return the traces of a file or folder."""
     found = []
     for label, trace in read_traces([path], options=options):
         if isinstance(trace, TraceFailure):
             raise trace.error
         found.append(with_possible_times(trace, label))
+    return found
+
+
+def _one(found: list[Annotated], path: Path) -> Annotated:
     if len(found) != 1:
         count = f"{len(found)} traces" if found else "neither a run nor a trace"
         raise DataError(f"holds {count}: give two runs, or two paths with one trace each", source=str(path))

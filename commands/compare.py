@@ -1,4 +1,4 @@
-"""Two runs, or two traces, side by side: ``flopcast compare A B`` says what differs, and where it comes from."""
+"""Two runs, traces or tables side by side: ``flopcast compare A B`` says what differs, and where it comes from."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .options import (
     IntervalOption,
     JsonOption,
     SeedOption,
+    WhereOption,
     announce,
     check_data,
     made_by,
@@ -26,18 +27,21 @@ FILES = ("compare.json", "compare.html")
 
 def command(
     context: typer.Context,
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder, or a trace of any profiler.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="FIRST", help="A run folder, a trace of any profiler, or measurements.")
+    ],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
     interval: IntervalOption = 0.95,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for compare.json and compare.html.")] = None,
+    where: WhereOption = None,
     seed: SeedOption = 0,
     default: DefaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs (settings, errors, a paired test), or two traces (what was added, removed, faster, slower).
+    """Compare two runs (settings, errors, a paired test), traces (what was added, removed, faster), or measurements.
 
     Runs are compared by model and group on the rows that both predicted. Traces are matched by operator and shape; the
-    difference of their times is taken apart without rest.
+    difference of their times is taken apart without rest. Of measurements, the times of the problems that both hold.
     """
     if out is not None:
         check_output(out, FILES, [first, second])
@@ -47,7 +51,7 @@ def command(
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = compare(first, second, interval=interval, default=columns, seed=seed)
+    found = compare(first, second, interval=interval, where=where, default=columns, seed=seed)
     if out is not None:
         found.save(out, made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)

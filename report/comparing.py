@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import pandas as pd
+
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from .document import (
@@ -26,7 +28,7 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import NONE, counted, duration, formatted, known, number, percent, shortened, significant
+from .formats import NONE, between, counted, duration, formatted, known, number, percent, share, shortened, significant
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
@@ -267,6 +269,35 @@ def traces_document(found: TraceChanges) -> Document:
             "statement": trace_sentence(found),
             "calls": [{name: value for name, value in row.items() if known(value)} for row in records(found.calls)],
         },
+    )
+
+
+def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -> Document:
+    """Return two tables of measurements side by side, for terminal, page and machines."""
+    heads = (
+        *columns("device", "operator", "formats", numbers=("problems", "groups")), Column("second / first"),
+        *columns(f"{100 * level:g} % interval", numbers=("fastest tenth", "slowest tenth", "other kernels")),
+    )  # fmt: skip
+    each = [{**row, "formats": "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))}
+            for row in found.sort_values("problems", ascending=False).to_dict("records")]  # fmt: skip
+    cells = [
+        (
+            row["device"], row["op"], row["formats"], f"{row['problems']:,}", f"{row['groups']:,}",
+            f"{row['ratio']:.3f}", between(row["lower"], row["upper"]), f"{row['fastest_tenth']:.3f}",
+            f"{row['slowest_tenth']:.3f}", share(row["kernels"], 0),
+        )
+        for row in each
+    ]  # fmt: skip
+    apart = [row for row in each if row["lower"] > 1 or row["upper"] < 1]
+    said = [f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]]
+    answer = f"{'; '.join(said)}." if said else "No operator is shown to have changed."
+    table = Table(heads, rows(cells), "times of the problems that both measured, the fastest kernel of each")
+    return Document(
+        title=f"{names[0]} and {names[1]}",
+        lead=f"{counted(int(found['problems'].sum()), 'problem')} in common",
+        opening=[Headline("operators that changed", f"{len(apart)} of {len(found)}", "", answer)],
+        sections=[Section("By operator", [table])],
+        data={"schema": SCHEMA, "kind": "tables", "names": list(names), "operators": records(found)},
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError, ParameterError
+from flopcast.evaluation.drift import drift
 from flopcast.evaluation.paired import common_rows
 from flopcast.tests.commands.running import call
 
@@ -98,3 +99,53 @@ def test_the_command_writes_a_page_and_says_the_same_as_json(ols: fc.Run, additi
     assert found["schemes"][0]["statement"].replace("'", "&#39;") in page.replace("\xa0", " ")
     refused = call("compare", tmp_path, paths[0])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+
+
+def measured(factor: float, groups: int = 6, seed: int = 0) -> pd.DataFrame:
+    """Return products of so many weight shapes whose times are off by a factor, and by 2 % of each shape's own."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(
+        {"m": np.tile(2.0 ** np.arange(4, 12), groups), "n": np.repeat(512.0 * np.arange(1, groups + 1), 8)}
+    )
+    own = np.repeat(np.exp(0.02 * rng.standard_normal(groups)), 8)
+    rows = rows.assign(device="MI300X", op="gemm", dtype_a="bf16", k=4096.0, kernel="Cijk")
+    return rows.assign(duration_us=factor * own * (10.0 + rows["m"] * rows["n"] * 1e-3))
+
+
+def test_two_tables_are_compared_on_the_problems_that_both_hold(tmp_path: Path) -> None:
+    first, second = tmp_path / "spring.csv", tmp_path / "autumn.csv"
+    measured(1.0).to_csv(first, index=False)
+    slower = measured(1.2, groups=7, seed=1)
+    again = slower.head(8).assign(kernel="slow", duration_us=9000.0)  # the fastest kernel of a problem counts
+    pd.concat([slower, again]).to_csv(second, index=False)
+    found = fc.compare(first, second)
+    (row,) = found.table.to_dict("records")
+    assert (row["problems"], row["groups"], row["kernels"]) == (48, 6, 0.0)
+    assert row["lower"] < row["ratio"] < row["upper"]
+    assert row["ratio"] == pytest.approx(1.2, rel=0.05)
+    assert row["lower"] > 1.05
+    assert json.loads(json.dumps(found.document().data))["operators"][0]["problems"] == 48
+
+
+def test_few_groups_have_a_ratio_and_no_interval(tmp_path: Path) -> None:
+    paths = [tmp_path / "spring.csv", tmp_path / "autumn.csv"]
+    for path, factor in zip(paths, (1.0, 0.5), strict=True):
+        measured(factor, groups=3).to_csv(path, index=False)
+    (row,) = fc.compare(*paths).table.to_dict("records")
+    assert row["ratio"] == pytest.approx(0.5)
+    assert np.isnan(row["lower"])
+    other = tmp_path / "other.csv"
+    measured(1.0).assign(k=512.0).to_csv(other, index=False)
+    with pytest.raises(DataError, match="in common"):
+        fc.compare(paths[0], other)
+
+
+def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    held = 0
+    same = fc.read(measured(1.0, groups=12)).frame
+    for seed in range(60):
+        own = np.repeat(np.exp(0.1 * rng.standard_normal(12)), 8)
+        found = drift(same, same.assign(duration_us=1.1 * own * same["duration_us"]), level=0.9, seed=seed)
+        held += found["lower"][0] <= 1.1 <= found["upper"][0]
+    assert 48 <= held <= 59
