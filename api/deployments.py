@@ -118,7 +118,7 @@ def deployments(
             "batch",
             f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",
         )
-    gpus = found_gpus(known.get("gpu", "MI300X"))
+    gpus = tuple({gpu.name: gpu for gpu in found_gpus(known.get("gpu", "MI300X"))}.values())
     engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:

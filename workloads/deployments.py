@@ -11,7 +11,7 @@ numbers of requests of an instance; the share of the draws that keep every limit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -183,7 +183,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    notes += [note for one in served for note in one.remarks]
+    notes += _whose(served, list(dict.fromkeys(one.setting.gpu.name for one in found)))
     if not question.dtypes and not question.model.formats and any(one.setting.dtype != WIDE for one in found):
         text = (
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
@@ -208,6 +208,16 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         paced = [single[single["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
         best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
     return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
+
+
+def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
+    """Yield what is said of times, each once, with the GPUs that it is said of where it is not all of them."""
+    told: dict[Remark, list[str]] = {}
+    for name, one in zip(names, served, strict=True):
+        for note in one.remarks:
+            told.setdefault(note, []).append(name)
+    for note, own in told.items():
+        yield note if len(own) == len(names) else replace(note, text=f"{' and '.join(own)}: {note.text}")
 
 
 def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_Instance]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.hardware import GPU, find
+from flopcast.remarks import remark
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, choose
 from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, prices, quantity
@@ -145,6 +147,15 @@ def test_an_engine_is_left_out_where_it_does_not_run() -> None:
         "H200 SXM": {"vllm", "trtllm"},
     }
     assert [note.code for note in found.remarks].count("engine-not-there") == 1
+
+
+def test_what_is_said_of_one_gpu_names_it_and_of_all_is_said_once() -> None:
+    def times(rows: pd.DataFrame, gpu: GPU) -> Served:
+        notes = (remark("all", "fitted"), *([remark("amd", "wider")] if gpu.vendor == "AMD" else []))
+        return replace(constant(1.0, 1.0)(rows, gpu), remarks=notes)
+
+    notes = choose(asked(gpus=(MI300X, H200), dtypes=("bf16",)), times).remarks
+    assert [note.text for note in notes] == ["fitted", "MI300X: wider"]
 
 
 def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
