@@ -228,8 +228,8 @@ def project_trace(
 
     The trace has the CPU's calls (`Options(calls=True)`), if the causes of gaps are to be known; ``graph`` is that of
     the trace, where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`; ``folded`` are the
-    phases of which the trace has a few repeats. A DataError says that the trace has no activity, or none with a duration, or that
-    a law cannot be used.
+    phases of which the trace has a few repeats. A DataError says that the trace has no activity, or none with a
+    duration, or that a law cannot be used.
     """
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
