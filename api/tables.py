@@ -32,6 +32,8 @@ Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
 
+SLIPS = 0.1
+"""Share of rows in another unit than the others from which on nobody knows which of them are right."""
 _OPTIONAL = {
     "family": "",
     "variant": "",
@@ -339,18 +341,24 @@ def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
-    """Refuse data that were measured on a device and of which no row is left, for their times are in another unit.
+    """Refuse data of which some, or all those of a device, are in another unit.
 
     Raises
     ------
     DataError
-        It names the device, and what was said of the unit of its file.
+        No row of a device is left, for their times are in another unit, or over `SLIPS` of all rows lie a thousand
+        times off the others. It names the device, and what was said of the unit of its file.
     """
     for name in names:
         if not measured.frame["device"].eq(name).any():
             for note in measured.notes:
                 if note.code in ("other-unit", SLIPPED) and note.values.get("device", name) == name:
                     raise DataError(f"no row of {name} is left: {note}")
+    slipped = int(measured.rejected["reason"].eq(SLIPPED).sum())
+    share = slipped / (slipped + len(measured.frame))
+    for note in measured.notes:
+        if note.code == SLIPPED and share > SLIPS:
+            raise DataError(f"{100 * share:.0f} % of the rows are in another unit than the others: {note}")
 
 
 def check_jobs(jobs: int) -> None:

@@ -10,7 +10,7 @@ code                   severity    meaning
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
 impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
-days-apart             error       all before it ended a day earlier: the files are not of one run
+days-apart             error       all before it ended a day earlier, or an hour and in other files: not of one run
 overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
 orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
 before-first-step      info        it was running before the profiler's first step: warm-up
@@ -39,7 +39,7 @@ from .dispatches import Finding, Severity, counters_of
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
-DAY_NS = 86_400e9
+DAY_NS, HOUR_NS = 86_400e9, 3_600e9
 """Time without any activity beyond which a trace is not of one run."""
 _OFTEN = 6
 """Values from which only two different ones among them are no accident."""
@@ -118,7 +118,7 @@ _MOST = 0.8  # share of activities without a gap from which a queue counts as ba
 _ERROR: Final[Severity] = "error"
 ROWS: Final[dict[str, tuple[Severity, str]]] = {
     **{code: (_ERROR, text) for code, text in IMPOSSIBLE.items()},
-    "days-apart": ("error", "activities a day after all others: the files are not of one run"),
+    "days-apart": ("error", "activities hours or days after all others: not of one run"),
     "overlap": ("warning", "activities that overlap on one queue: their times add up to more than the time"),
     "orphan": ("warning", "activities without a launch in the file: no shapes, no step"),
     "before-first-step": ("info", "activities before the first step: warm-up"),
@@ -188,11 +188,19 @@ def impossible(table: pd.DataFrame) -> ObjectArray:
 
 
 def days_apart(table: pd.DataFrame) -> BoolArray:
-    """Return which activities start more than a day after all before them have ended, shape (n_rows,)."""
+    """Return which activities start more than a day after all before them have ended, shape (n_rows,).
+
+    Or more than an hour, where no file has activities on both sides.
+    """
     starts, order = table["start_ns"].to_numpy(dtype=float), np.argsort(table["start_ns"].to_numpy(), kind="stable")
     ends = np.maximum.accumulate((starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order])
     found = np.zeros(len(table), dtype=bool)
-    found[order[1:]] = starts[order[1:]] - ends[:-1] > DAY_NS
+    gaps = starts[order[1:]] - ends[:-1]
+    found[order[1:]] = gaps > DAY_NS
+    if gaps.max(initial=0) > HOUR_NS and not found.any():
+        place = int(gaps.argmax()) + 1
+        files = table["source"].astype(str).str.rpartition(":")[0].to_numpy()[order]
+        found[order[place]] = set(files[:place]).isdisjoint(files[place:])
     return found
 
 

@@ -67,13 +67,13 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
     Raises
     ------
     DataError
-        No activity is left, or they lie days apart.
+        No activity is left, or they lie hours or days apart (`quality.days_apart`).
     """
     table = trace.dispatches
     wrong = quality.impossible(table) != ""
     if (apart := quality.days_apart(table) & ~wrong).any():
         place = table["source"].iloc[int(np.argmax(apart))]
-        raise DataError(f"is not of one run: {place} starts more than a day after all before it", source=label)
+        raise DataError(f"is not of one run: {place} starts hours or days after all before it", source=label)
     if not wrong.any():
         return trace
     if wrong.all():

@@ -104,6 +104,8 @@ def test_rows_in_another_unit_among_others_are_named_and_kept_out(tmp_path: Path
     assert (note.values["file"], note.values["rows"]) == ("x.csv", 4)
     assert sorted(found.rejected["source"]) == ["x.csv:3", "x.csv:5", "x.csv:7", "x.csv:9"]
     assert len(read([table(tmp_path, times)], options=Options(keep=("impossible",))).frame) == 8
+    with pytest.raises(DataError, match=r"50 % of the rows are in another unit.* x\.csv: 4 rows \(lines 3, 5, 7, 9\)"):
+        train(table(tmp_path, times), target="MI300X")
 
 
 @pytest.mark.parametrize("unit", ["ns", "ms"])

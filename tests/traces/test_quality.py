@@ -116,6 +116,9 @@ def test_parts_that_lie_days_apart_are_not_of_one_run() -> None:
     trace = Annotated(parts.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), empty_steps(), (), ())
     with pytest.raises(DataError, match=r"b\.csv:2"):
         with_possible_times(trace, "run")
+    hours = table([0, 100, day / 4, day / 4 + 100], [50, 50, 50, 50])
+    assert "days-apart" not in codes(hours.assign(source=["a.csv:2", "b.csv:2", "a.csv:3", "b.csv:3"]))
+    assert found(hours.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), "days-apart").count == 1
 
 
 def test_a_trace_without_time_has_no_shares() -> None:
