@@ -394,7 +394,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", UnsealedWarning)
-                warnings.showwarning = _noted
+                warnings.showwarning = functools.partial(_noted, set())
                 command(*args, **kwargs)
         except ParameterError as error:
             refuse(f"{_spelt(error.parameter, command)} {error.problem}")
@@ -417,6 +417,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
 
 
 def _noted(
+    said: set[str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -424,12 +425,14 @@ def _noted(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning: what concerns the user as one line, others as Python does."""
+    """Print a warning that is not among those said: what concerns the user as one line, others as Python does."""
     if issubclass(category, UnsealedWarning):
         text = f"note: {visible(' '.join(str(message).split()))}\n"
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)
+    if text not in said:
+        said.add(text)
+        print(text, end="", file=file or sys.stderr)
 
 
 def _spelt(parameter: str, command: Callable[..., Any]) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..hardware import find
 from ..laws.rates import machine_balance
 from ..operators.operators import work_of
@@ -148,7 +148,8 @@ def record(
     else:
         listed = read_shapes(kernels)
         if lost := [*(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused), *listed.repeated]:
-            raise DataError(f"{len(lost)} kernels would not be recorded; first: {lost[0]}", source=str(kernels))
+            told = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
+            raise DataError(told, source=str(kernels))
         rows = listed.rows
     if interleaved and len(rows) < 2:
         raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")

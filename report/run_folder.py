@@ -90,6 +90,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     ArtifactError
         As `read_metrics`; or the predictions are damaged, or of other rows and models than the metrics.
     """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -110,7 +111,15 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             if nulls := [name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count]:
                 raise ValueError(f"{few(nulls)} is not known of every row")
             fields = [pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema]
-            return metrics, table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
+            found = table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
+            if (
+                not np.isfinite(found[["observed", "predicted", "ape"]]).all(axis=None)
+                or (found["observed"] <= 0).any()
+            ):
+                raise ValueError("observed and predicted values must be finite, and observed ones positive")
+            if not found["row"].between(0, metrics["data"]["n"] - 1).all():
+                raise ValueError(f"its rows are not those of {METRICS}")
+            return metrics, found
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]
         raise ArtifactError(f"{path} cannot be read ({why}), so the run is damaged: train again") from error

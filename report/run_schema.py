@@ -247,5 +247,8 @@ def check_metrics(content: Any) -> None:
     names = [cv.scheme for cv in found.cv]
     if len(set(names)) < len(names):
         raise msgspec.ValidationError("two entries of one scheme - at `$.cv`")
+    for cv in found.cv:
+        if cv.selected and cv.selected.name not in {row.name for row in (*cv.baselines, *cv.models)}:
+            raise msgspec.ValidationError("the model that was selected is not in the table - at `$.cv`")
     if not any(cv.scheme == found.model.scheme and cv.selected for cv in found.cv):
         raise msgspec.ValidationError("no model was selected under the scheme of the saved one - at `$.model`")

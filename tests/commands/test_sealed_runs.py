@@ -98,6 +98,7 @@ def _replaced(metrics: dict[str, Any], path: str, value: Any) -> None:
         ("cv.0.scheme", "grouped"), ("cv.0.models.0.name", None), ("cv.0.models.0.e_out", "small"),
         ("cv.0.models.0.e_out", 10**400), ("cv.0.models.0.left", {}), ("cv.0.baselines.0.ir", [1]),
         ("cv.0.selected", "OLS"), ("cv.0.selected.interval", [1.0]), ("cv.0.selected.tied", 3),
+        ("cv.0.selected.name", "nobody"),
         ("data.n", -1), ("data.n", 1.5), ("data.notes", "none"), ("model.scheme", "other"), ("intervals.level", 2),
         ("intervals.schemes.range", {"fade": 1e9}), ("ranking.0.feature", None), ("groups.0", []),
         ("provenance.machine", None), ("provenance.files", [{}]), ("versions", ["numpy"]),
@@ -127,6 +128,9 @@ def test_metrics_sealed_anew_must_still_be_metrics(
         lambda table: table.assign(**{"FLOPS scaling": "x"}),
         lambda table: table.iloc[:0],
         lambda table: pd.concat([table] * 20),
+        lambda table: table.assign(predicted=np.nan),
+        lambda table: table.assign(observed=-table["observed"]),
+        lambda table: table.assign(row=10**9),
     ],
 )
 def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
