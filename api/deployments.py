@@ -24,7 +24,8 @@ from ..workloads import known_models
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, Choice, Question, choose
 from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
-from ..workloads.serving_law import by_law
+from ..workloads.serving_model import FILE as OWN
+from ..workloads.serving_model import load, served
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _COUNTS: Final = ("gpus", "tp", "ep", "concurrency")
 FIELDS: Final = ("gpu", *_COUNTS, "engine", "dtype", "kv_dtype", "input_len", "output_len", "ttft", "tpot", "rate",
-                 "node_gpus", "memory_utilisation")  # fmt: skip
+                 "node_gpus", "memory_utilisation", "release")  # fmt: skip
 """What may be asked of a model that is to be served."""
 
 
@@ -113,7 +114,8 @@ def deployments(
         Something asked for is not known or cannot be, or the model has no room anywhere.
     """
     known = {name: value for name, value in asked.items() if value is not None}
-    if others := [name for name in known if name not in FIELDS]:
+    own = str(known.get("release", OWN)).endswith(OWN)
+    if others := [name for name in known if name not in FIELDS or (name == "release" and not own)]:
         raise ParameterError(
             "batch",
             f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",
@@ -149,7 +151,8 @@ def deployments(
         kv_dtype=canonical_dtype(str(known["kv_dtype"])) if "kv_dtype" in known else "",
         **fields,
     )
-    return Deployments(choose(question, by_law, level=interval, seed=seed), interval)
+    times = served if "release" not in known else load(Path(str(known["release"]))).served
+    return Deployments(choose(question, times, level=interval, seed=seed), interval)
 
 
 def found_gpus(asked: Any) -> tuple[GPU, ...]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..errors import DataError, FlopcastError, ParameterError
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
+from ..operators.kinds.serving_run import SERVING
 from ..output import write_table
 from ..projection.chakra_export import write_chakra
 from ..report.forecast import cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
@@ -32,6 +33,9 @@ from ..workloads.layer_graph import SPREAD, GraphSetting, is_graph
 from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
+from ..workloads.serving import described
+from ..workloads.serving_model import ServingModel, shipped
+from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, complete
 from .deployments import Deployments, deployments, found_gpus
 
@@ -285,27 +289,29 @@ def forecast(
 
 def calibrate(
     cases: str | PathLike[str] | pd.DataFrame, *, name: str = "own", prior: str | None = None, source: str = ""
-) -> Release:
-    """Fit the constants of a software release to measured runs.
+) -> Release | ServingModel:
+    """Fit the constants of a software release to measured runs, or add runs of serving to what was learnt of others.
 
     Parameters
     ----------
     cases : path or DataFrame
         A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference and
         throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch or a step,
-        output tokens per second).
+        output tokens per second). Or runs of the operator ``serving`` in any format that `read` knows (``vllm bench
+        serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with the fewest and the most requests under
+        way, say most.
     name : str, default "own"
         Of the release.
     prior : str, optional
         A known release, or a file: its constants are the start, as far apart as releases are, which one or two runs
-        of a new setting sharpen.
+        of a new setting sharpen. For runs of serving a file of `ServingModel.save`, by default the model that ships.
     source : str, default ""
         Where the runs are from, kept with the constants.
 
     Returns
     -------
-    Release
-        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it.
+    Release or ServingModel
+        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it, or its ``save``.
 
     Raises
     ------
@@ -320,6 +326,8 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
+    if (runs := _served(cases)) is not None:
+        return (shipped() if prior is None else load_serving(Path(prior))).calibrated(runs)
     asked = list(_read(cases))
     parts, seconds, settings = [], [], []
     for line, case in enumerate(asked, start=2):
@@ -348,6 +356,19 @@ def calibrate(
         kind=kind,
         prior=None if prior is None else widened(find_release(prior, kind)),
     )
+
+
+def _served(cases: str | PathLike[str] | pd.DataFrame) -> pd.DataFrame | None:
+    """Return runs of serving, complete; None for cases with a column ``measured``."""
+    if isinstance(cases, pd.DataFrame):
+        if "measured" in cases:
+            return None
+    elif Path(cases).suffix == ".csv" and "measured" in _read(cases)[0]:
+        return None
+    from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
+
+    found = load_measurements(cases).frame
+    return described(found[found["op"] == SERVING])[0]
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

@@ -28,10 +28,12 @@ from ..report.html import page
 from ..report.terminal import show as show_document
 from ..workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, roofline_s
 from ..workloads.releases import RESIDUAL, TRAINING, Release
+from ..workloads.serving_model import shipped
 from ..workloads.setting import Setting, complete
 from ..workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread
 from ..workloads.training import counted_flop
 from .forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
+from .serving_model import BOARD, board_cells
 from .shared_data import run_on_data
 
 LUMI_2022 = 2220288 // 944 * 8
@@ -243,8 +245,13 @@ def document(data: Path) -> Document:
         "Priors, forms and spreads were chosen with these tables in sight, the fits were not: expect more elsewhere."
     )
     parts = [Table(columns("forecast", numbers=heads), told, "Scoreboard"), Lines(lines([note]).lines)]
+    learnt = Table(
+        columns("left out", numbers=BOARD), rows(map(tuple, board_cells(shipped().about["scoreboard"]))), "Serving"
+    )
     about = formatted(sum(len(one.ratio) for one in found), "{:,} forecasts of published measurements")
-    return Document(title="Scoreboard", lead=about, sections=[Section("Scoreboard", parts)])
+    return Document(
+        title="Scoreboard", lead=about, sections=[Section("Scoreboard", parts), Section("Serving", [learnt])]
+    )
 
 
 def show(options: argparse.Namespace) -> None:

@@ -15,24 +15,38 @@ PLACE = 140
 
 def command(
     cases: Annotated[
-        Path, typer.Argument(metavar="CASES", help="CSV: a row per run, columns as forecast's cases, and measured.")
+        Path,
+        typer.Argument(
+            metavar="CASES", help="CSV: a row per run, columns as forecast's cases, and measured; or runs of serving."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File of the constants (.toml), for forecast --release.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for forecast --release: .toml, of serving .parquet.")],
     name: Annotated[str, typer.Option(help="Name of the release.")] = "own",
     prior: Annotated[
         str | None, typer.Option(help="A known release to start from: one or two runs then sharpen it.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts."""
-    check_file(out, (".toml",), [cases])
+    """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
+
+    Runs of serving (vllm bench serve, ...) are added to those that the forecast of serving has learnt from.
+    """
+    check_file(out, (".toml", ".parquet"), [cases])
     announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate  # here: what it imports takes seconds
-    from ..report.forecast import release_document
+    from ..errors import ParameterError
+    from ..report.forecast import learnt_document, release_document
     from ..report.terminal import show
     from ..workloads.releases import as_toml
+    from ..workloads.serving_model import ServingModel
 
     found = calibrate(cases, name=name, prior=prior, source=cases.name)
+    learnt = isinstance(found, ServingModel)
+    if learnt != (out.suffix == ".parquet"):
+        raise ParameterError("out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}")
     with whole_file(out) as beside:
-        beside.write_text(as_toml(found), encoding="utf-8")
-    show(release_document(found), out, as_json=as_json)
+        if isinstance(found, ServingModel):
+            found.save(beside)
+        else:
+            beside.write_text(as_toml(found), encoding="utf-8")
+    show(learnt_document(found) if isinstance(found, ServingModel) else release_document(found), out, as_json=as_json)

@@ -16,6 +16,10 @@ DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
 """The devices of the embedded measurements."""
 
 
+SERVING_MODEL = _FOLDER / "serving_model.parquet"
+"""What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
+
+
 def default_paths() -> list[Path]:
     """Return the files of the embedded measurements (README.md beside them says where they are from)."""
     return [_FOLDER / "aiter_fp8.parquet"]

@@ -52,7 +52,7 @@ _KEPT: Final = 3e9
 """Bytes of a GPU that the runtime keeps for itself."""
 _USED: Final = 0.92
 """Share of the memory that an engine fills, as is their default (vLLM: 0.9, SGLang and TensorRT-LLM about that)."""
-_SMOOTH: Final = 6.0
+_SMOOTH: Final = 16.0
 """How sharply the number of running sequences bends where the cache is full."""
 _NUMBERED = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?")
 _WIDE: Final = 2.0

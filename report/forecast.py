@@ -14,12 +14,14 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
+from ..evaluation.metrics import NINETY_PERCENT
 from ..operators.operators import OPS
 from ..remarks import Remark
 from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
 from ..workloads.quantities import Prices
 from ..workloads.releases import Release
+from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, ServingModel
 from ..workloads.setting import Setting
 from ..workloads.supercomputers import Score
 from .document import (
@@ -244,6 +246,24 @@ def release_document(release: Release) -> Document:
     }
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
     return Document(title=told_of, sections=[Section("Constants", [names])], data=data)
+
+
+def learnt_document(model: ServingModel) -> Document:
+    """Return how wide answers of a model of serving are, by what they rest on."""
+    told = [
+        (basis, *(f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}" for time in TIMES))
+        for basis in (TWO_RUNS, *BASES)
+    ]
+    table = Table(
+        columns("rests on", numbers=["per token", "first token"]), rows(told), "Nine in ten lie within a factor"
+    )
+    own = len(model.about.get("own", ()))
+    title = f"{counted(len(model.runs), 'run')}, {counted(own, 'setting')} with two or more of your own"
+    data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": own}
+    data |= {
+        "spreads": {time: {name: list(both) for name, both in fit.spreads.items()} for time, fit in model.fits.items()}
+    }
+    return Document(title=title, sections=[Section("Widths", [table])], data=data)
 
 
 def _answer(one: Forecast, level: float) -> Headline:

@@ -1,7 +1,7 @@
 """Ways to serve a model: which GPUs, how many, cut and in which formats, with how many requests under way.
 
 Every way within a node is an instance; instances side by side are replicas, which share the requests evenly. A source
-of times (`serving_law.by_law`) says the time to the first token and per further one of each instance with so many
+of times (`serving_model.served`) says the time to the first token and per further one of each instance with so many
 requests under way (`CONCURRENCY`). Of ``c`` requests under way, each ``ttft + (output - 1) tpot`` long, ``c`` over that
 end a second (Little, Operations Research 9(3), 1961): a rate that is asked for gives the requests under way, unless it
 is more than an instance ends with the most of them. The times are drawn from their distribution, one draw for all
@@ -30,7 +30,7 @@ from .inference import InferenceMemory, inference_memory
 from .quantities import Prices
 from .releases import standard_normal
 from .serving import figures
-from .serving_law import Served
+from .serving_model import Served
 from .setting import WIDE, Setting, complete, most_weights
 
 CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}))

@@ -15,7 +15,7 @@ from flopcast.remarks import remark
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, choose
 from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, prices, quantity
-from flopcast.workloads.serving_law import Served, by_law
+from flopcast.workloads.serving_model import Served, served
 
 MI300X, H200 = find("MI300X"), find("H200")
 Times = Callable[[pd.DataFrame, GPU], Served]
@@ -82,7 +82,7 @@ def test_the_cheapest_that_holds_is_first_and_costs_its_gpus_over_its_tokens() -
 def by_the_law() -> Choice:
     price = Prices({"": 2.0})
     gpus = (MI300X, H200, find("MI355X"))
-    return choose(asked("gpt-oss-120b", gpus, counts=(1, 2, 8, 16), tpot_ms=50.0, price=price), by_law)
+    return choose(asked("gpt-oss-120b", gpus, counts=(1, 2, 8, 16), tpot_ms=50.0, price=price), served)
 
 
 def test_fronts_hold_what_nothing_of_the_same_gpu_beats(by_the_law: Choice) -> None:

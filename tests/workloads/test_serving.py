@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import DataError
 from flopcast.workloads.known_models import find
 from flopcast.workloads.serving import described, figures
 
@@ -73,8 +72,3 @@ def test_a_run_is_trained_over_all_gpus_and_predicts_one_it_has_not_seen() -> No
     found = trained.predict(asked)
     assert found["predicted_ms"].iloc[0] > 0
     assert np.isnan(found["predicted_ms"].iloc[1])
-
-
-def test_kernels_are_not_learnt_over_all_gpus() -> None:
-    with pytest.raises(DataError, match="name the target"):
-        fc.train(target="all", models=["OLS"], jobs=1)

@@ -1,0 +1,430 @@
+"""The model of serving that ships, made anew: ``python -m flopcast.benchmarks.serving_model SAMPLE OUT --data FOLDER``.
+
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel (``flopcast fetch aiconfigurator``), FOLDER holds
+AMD's published latencies. Prints how it errs on what is left out (whole configurations, models, GPUs, engines, vendors,
+what was measured after February 2026), everything that is learnt being learnt anew without it; these errors give the
+intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import least_squares
+from sklearn.model_selection import GroupKFold
+
+from ..arrays import FloatArray
+from ..errors import FlopcastError
+from ..evaluation.metrics import NINETY_PERCENT
+from ..operators.kinds.serving_run import SERVING
+from ..operators.operators import complete
+from ..readers import read
+from ..workloads import serving_model as process
+from ..workloads.serving import described
+from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, Fit, Points, ServingModel
+from .forecast_releases import RUNS, published_runs
+from .shared_data import SHARED_DATA
+
+MADE: Final = "2026-11-25"
+LATER: Final = "2026-03"
+"""Month from which on runs are later."""
+FOLDS: Final = 10
+LEAST: Final = 30
+"""Runs that a spread of their own takes."""
+CLIPPED: Final = {"tpot_ms": 1.0, "ttft_ms": 2.0}
+"""Logarithms further off than this are runs of something else (few sequences allowed, speculation): so far, no more."""
+START: Final[Mapping[str, tuple[tuple[float, ...], tuple[float, ...], float]]] = {
+    "tpot_ms": (
+        (0.1, 0.08, 0.08, 0.05, 0.15, 0.15, 0.12, 0.06, 0.07, 0.15, 0.06, 0.15, 0.12, 0.056),
+        (3.1, 2.0, 2.7, 3.4, 1.5, 1.85),
+        0.07,
+    ),
+    "ttft_ms": (
+        (0.15, 0.1, 0.15, 0.05, 0.25, 0.25, 0.35, 0.1, 0.1, 0.25, 0.2, 0.3, 0.2, 0.05),
+        (2.5, 3.0, 3.0, 2.5, 2.0, 2.0),
+        0.1,
+    ),
+}
+"""Amplitudes of the terms, lengths, and the deviation of a run: tried by hand on what is left out below, small enough
+that what is far from all runs is left to the law."""
+PULL: Final = {"tpot_ms": (8.0, 16.0), "ttft_ms": (40.0, 40.0)}
+"""How strongly the logarithms of constants are drawn to `PRIOR`, and those of a group to the constants of all."""
+PRIOR: Final = {
+    "weights": 2.0, "products": 1.5, "scores": 3.0, "messages": 3.0, "layers": 15.0, "waits": 5.0, "crowd": 0.25,
+    "crowd_messages": 1.5, "step": 2.0, "queue_weights": 1.5, "queue_cache": 1.5,
+}  # fmt: skip
+"""Constants of the time to the first token: prompts are read by kernels that are launched one by one."""
+
+
+def published(sample: Path, data: Path) -> pd.DataFrame:
+    """Return the runs to learn from, complete, with ``weight``-less times; what cannot be is left out.
+
+    A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose weights have no
+    room are of other GPUs than they say. AMD's runs with prompts found in the cache are steps alone: they have a time
+    per token, and no first token.
+    """
+    rows = read([sample]).frame
+    wide = rows["tp"] * rows["dp"] > 8
+    rows["apart"] = rows["apart"].where(~wide, "yes")
+    rows["group"] = process.groups(rows)
+    amd = published_runs(data / RUNS)
+    amd = amd[amd["prefix_cache"]]
+    name = {"llama-3.1-405b": "llama-3.1-405b", "llama-3.1-70b": "llama-3.1-70b"}
+    more = pd.DataFrame(
+        {
+            "op": SERVING, "device": "MI300X", "model": amd["model"].map(name), "engine": "vllm",
+            "engine_version": amd["release"].str.removeprefix("vllm-"), "client": "", "dtype_a": "fp8",
+            "dtype_b": "fp8", "dtype_kv": "fp8", "apart": "yes", "group": "vllm|closed", "tp": 8.0,
+            "input_len": amd["input_len"], "output_len": amd["output_len"], "concurrency": amd["batch"],
+            "tpot_ms": 1e3 * amd["seconds"] / amd["output_len"],
+        }
+    )  # fmt: skip
+    found = complete(described(pd.concat([rows, more], ignore_index=True))[0])
+    size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
+    held = found["parameters"].astype(float) * size / (found["tp"] * found["dp"]).astype(float)
+    room = held < found["device"].map(_memory) * 0.95
+    keep = room & np.isfinite(np.log(process.points_of(found).steps.running))
+    return found[keep].reset_index(drop=True)
+
+
+def _memory(device: str) -> float:
+    from ..hardware import find
+
+    return (find(device).memory_gb or np.nan) * 2.0**30
+
+
+def constants(
+    parts: Mapping[str, FloatArray], groups: np.ndarray, times: FloatArray, time: str
+) -> dict[str, FloatArray]:
+    """Return logarithms of factors on the parts, of all runs and of each group on top: least squares of logarithms.
+
+    Outliers weigh as their distance (soft L1, from 0.3 on). Runs of a configuration err alike, so constants are drawn
+    to their prior more than as many independent runs would have it.
+    """
+    codes, names = pd.factorize(groups)
+    own = np.column_stack([*parts.values()])
+    n, p = own.shape
+    prior = np.log([PRIOR.get(name, 1.0) if time == "ttft_ms" else 1.0 for name in parts])
+    pulls = np.repeat(PULL[time], [p, p * len(names)])
+
+    def weighed(v: FloatArray) -> FloatArray:
+        return own * np.exp(prior + v[:p] + v[p:].reshape(-1, p)[codes])
+
+    def missed(v: FloatArray) -> FloatArray:
+        return np.concatenate([np.log(weighed(v).sum(axis=1)) - np.log(times), pulls * v])
+
+    def slopes(v: FloatArray) -> FloatArray:
+        found = weighed(v)
+        found = found / found.sum(axis=1)[:, None]
+        whole = np.zeros((n + len(v), len(v)))
+        whole[:n, :p] = found
+        for code in range(len(names)):
+            of = np.flatnonzero(codes == code)
+            whole[of[:, None], p * (1 + code) + np.arange(p)] = found[of]
+        whole[n + np.arange(len(v)), np.arange(len(v))] = pulls
+        return whole
+
+    start = np.zeros(p * (1 + len(names)))
+    v = least_squares(missed, start, slopes, loss="soft_l1", f_scale=0.3, max_nfev=40).x
+    return {"": prior + v[:p], **dict(zip(map(str, names), v[p:].reshape(-1, p), strict=True))}
+
+
+def _start(time: str, count: int) -> Fit:
+    amplitudes, lengths, noise = START[time]
+    return Fit({"": np.zeros(1)}, np.square(amplitudes), np.array(lengths), noise**2, 0.0, np.zeros(count), {})
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A fit, the rows that it has learnt, and what to ask it with."""
+
+    fit: Fit
+    at: np.ndarray
+    missing: FloatArray
+    base: FloatArray
+    shares: FloatArray
+    factor: tuple[FloatArray, bool]
+
+
+def learn(points: Points, times: FloatArray, time: str, rows: np.ndarray) -> Learnt:
+    """Fit constants and weights to some rows."""
+    at = np.flatnonzero(rows & np.isfinite(times))
+    parts = {name: values[at] for name, values in getattr(points.steps, time.removesuffix("_ms")).items()}
+    fit = replace(_start(time, len(times)), constants=constants(parts, points.group[at], times[at], time))
+    base, shares = process.summed(points, fit, time)
+    missing = np.log(times) - base
+    centre = float(np.median(missing[at]))
+    inner = _between(points, shares, at, at, fit)
+    inner[np.diag_indices(len(inner))] += fit.noise
+    factor = cho_factor(inner, lower=True, overwrite_a=True)
+    weights = np.zeros(len(times))
+    weights[at] = cho_solve(factor, np.clip(missing[at] - centre, -CLIPPED[time], CLIPPED[time]))
+    return Learnt(replace(fit, centre=centre, weights=weights), at, missing, base, shares, factor)
+
+
+def _between(points: Points, shares: FloatArray, one: np.ndarray, two: np.ndarray, fit: Fit) -> FloatArray:
+    return process.covariance(points.part(one), points.part(two), shares[one], shares[two], fit)
+
+
+def asked_of(learnt: Learnt, points: Points, rows: np.ndarray, users: FloatArray) -> dict[str, FloatArray]:
+    """Return logarithms of measured over predicted of rows left out: ``missed``, by the ``law`` alone, two ``given``.
+
+    The two runs of a setting (of four runs or more) are those with the fewest and the most requests under way; what
+    they miss is spread over the others by the covariance that the learnt rows leave (Rasmussen and Williams, equation
+    2.24). NaN where a setting has fewer, and for the two.
+    """
+    fit = learnt.fit
+    across = _between(points, learnt.shares, learnt.at, rows, fit)
+    law = learnt.missing[rows] - fit.centre
+    missed = law - across.T @ fit.weights[learnt.at]
+    given = np.full(len(rows), np.nan)
+    words = points.names["run"][rows]
+    for word in sorted(set(words)):
+        own = np.flatnonzero(words == word)
+        own = own[np.argsort(users[rows[own]], kind="stable")]
+        own = own[np.isfinite(missed[own])]
+        if len(own) < 4:
+            continue
+        solved = solve_triangular(learnt.factor[0], across[:, own], lower=True)
+        left = _between(points, learnt.shares, rows[own], rows[own], fit)
+        left -= solved.T @ solved
+        ends = [0, len(own) - 1]
+        inner = left[np.ix_(ends, ends)] + fit.noise * np.eye(2)
+        spread = left[1:-1][:, ends] @ np.linalg.solve(inner, missed[own[ends]])
+        given[own[1:-1]] = missed[own[1:-1]] - spread
+    return {"missed": missed, "law": law, "given": given}
+
+
+def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name of a question and the rows that are asked, to be learnt without."""
+    names, together = points.names, (runs["apart"] != "yes").to_numpy()
+    for _, asked in GroupKFold(FOLDS).split(names["configuration"][together], groups=names["configuration"][together]):
+        yield "new setting", np.flatnonzero(together)[asked]
+    for basis, name in (("new model", "model"), ("new GPU", "GPU"), ("new engine", "engine")):
+        for word in sorted(set(names[name][together])):
+            yield basis, np.flatnonzero((names[name] == word) & together)
+    yield "later", np.flatnonzero((runs["measured"].fillna("") >= LATER).to_numpy() & together)
+    yield "new vendor", np.flatnonzero((runs["device"] == "MI300X").to_numpy())
+
+
+def errors(points: Points, runs: pd.DataFrame, time: str, log: Any = None) -> pd.DataFrame:
+    """Return the errors on what was left out, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
+
+    All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs', and AMD's; for known
+    settings the constants are those of all runs (leaving out by rows: Rasmussen and Williams, equation 5.12).
+    """
+    times, users = (runs[name].to_numpy(dtype=float) for name in (time, "concurrency"))
+    usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy()
+    found, number = list[pd.DataFrame](), 0
+    for number, (question, rows) in enumerate(questions(points, runs)):
+        rows = rows[np.isfinite(times[rows])]
+        if not len(rows):
+            continue
+        mask = usable.copy()
+        mask[rows] = False
+        one = asked_of(learn(points, times, time, mask), points, rows, users)
+        found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
+        if log is not None:
+            print(time, question, len(rows), _percent(one["missed"]), _percent(one["law"]), file=log, flush=True)
+    every = learn(points, times, time, usable)
+    inverse = cho_solve(every.factor, np.eye(len(every.at)))
+    target = np.clip(every.missing[every.at] - every.fit.centre, -CLIPPED[time], CLIPPED[time])
+    predicted = target - every.fit.weights[every.at] / np.diag(inverse)
+    missed = every.missing[every.at] - every.fit.centre - predicted
+    group = every.at % FOLDS + number + 1
+    found.append(pd.DataFrame({"question": BASES[0], "group": group, "place": every.at, "missed": missed}))
+    return pd.concat(found, ignore_index=True)
+
+
+def _percent(missed: Any) -> tuple[float, float]:
+    """Return the mean and the median error in percent of logarithms of measured over predicted."""
+    error = np.abs(np.expm1(-np.asarray(missed)))
+    return round(100 * float(error.mean()), 1), round(100 * float(np.median(error)), 1)
+
+
+def trusted(found: pd.DataFrame, runs: pd.DataFrame, points: Points) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
+
+    A part that serves a question is chosen on all groups of it; later runs take those of what they rest on.
+    """
+    parts, found = {}, found.copy()
+    for basis in BASES[1:5]:
+        own = found[found["question"] == basis]
+        sums = {part: sum(_percent(own["law"] - part * (own["law"] - own["missed"]))) for part in PARTS}
+        parts[basis] = min(PARTS, key=sums.__getitem__)
+        found.loc[own.index, "missed"] = own["law"] - parts[basis] * (own["law"] - own["missed"])
+    own = found[found["question"] == "later"]
+    part = np.array([min(parts.get(one, 1.0) for one in basis) for basis in _later_bases(own, runs, points)])
+    found.loc[own.index, "missed"] = own["law"] - part * (own["law"] - own["missed"])
+    return found, parts
+
+
+def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
+    """Return what later runs rest on, the earlier ones being known."""
+    places = later["place"].to_numpy()
+    before = np.setdiff1d(np.flatnonzero((runs["apart"] != "yes").to_numpy()), places)
+    asked, known = ({name: codes[at] for name, codes in points.names.items()} for at in (places, before))
+    return process.bases(asked, known)
+
+
+PARTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Of what the law misses, that may be added."""
+
+
+def spreads(found: pd.DataFrame, queued: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Return the standard deviations that hold nine in ten errors, by question, without and with a queue."""
+
+    def of(rows: pd.DataFrame, column: str) -> tuple[float, float]:
+        rows = rows[rows[column].notna()]
+        crowd = queued[rows["place"]]
+        parts = (rows[mask] if mask.sum() >= LEAST else rows for mask in (~crowd, crowd))
+        alone, many = (_nine(part, column) / NINETY_PERCENT for part in parts)
+        return alone, many
+
+    each = {str(name): of(rows, "missed") for name, rows in found.groupby("question")}
+    return {**each, TWO_RUNS: of(found[found["question"] == "new model"], "given")}
+
+
+def _nine(rows: pd.DataFrame, column: str = "missed") -> float:
+    """Return the error that nine in ten are within, each group that was left out weighing the same."""
+    errors = rows[column].abs().to_numpy()
+    weight = 1.0 / rows.groupby("group")[column].transform("size").to_numpy()
+    order = np.argsort(errors)
+    level = np.cumsum(weight[order]) / weight.sum()
+    return float(errors[order][min(int(np.searchsorted(level, 0.9)), len(errors) - 1)])
+
+
+def covered(found: pd.DataFrame, queued: np.ndarray, column: str = "missed") -> float:
+    """Return the share of errors within the interval that the other groups of the same question give."""
+    inside = []
+    for group in found["group"].unique():
+        own, others = found[found["group"] == group], found[found["group"] != group]
+        for crowd in (False, True):
+            asked, known = (one[queued[one["place"]] == crowd] for one in (own, others))
+            if len(asked):
+                inside.append(asked[column].abs() <= _nine(known if len(known) >= LEAST else others, column))
+    return float(pd.concat(inside).mean())
+
+
+def later_covered(
+    found: pd.DataFrame,
+    runs: pd.DataFrame,
+    points: Points,
+    queued: np.ndarray,
+    table: Mapping[str, tuple[float, float]],
+) -> float:
+    """Return the share of later runs within the intervals of what each rests on, the earlier ones being known."""
+    crowd = queued[found["place"]].astype(int)
+    rests = _later_bases(found, runs, points)
+    wide = [np.sqrt(sum(table[one][at] ** 2 for one in basis)) for basis, at in zip(rests, crowd, strict=True)]
+    return float(np.mean(found["missed"].abs().to_numpy() <= NINETY_PERCENT * np.array(wide)))
+
+
+def roofline(points: Points, time: str) -> FloatArray:
+    """Return what peak rates alone say: reading or computing, whichever takes longer; of a prompt, computing."""
+    one, first = points.steps.tpot, points.steps.ttft
+    if time == "ttft_ms":
+        return first["products"] + first["scores"]
+    return np.maximum(one["weights"] + one["experts"] + one["cache"], one["products"] + one["prompts"] + one["scores"])
+
+
+def board(
+    found: Mapping[str, pd.DataFrame], points: Points, runs: pd.DataFrame, fits: Mapping[str, Fit]
+) -> list[dict[str, Any]]:
+    """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage."""
+    queued = process.queues(points.steps)
+    rows = []
+    for question in (*BASES, "later", TWO_RUNS):
+        row: dict[str, Any] = {"left_out": question}
+        column, of = ("given", "new model") if question == TWO_RUNS else ("missed", question)
+        for time in TIMES:
+            own = found[time][(found[time]["question"] == of) & found[time][column].notna()]
+            if not len(own):
+                continue
+            times = runs[time].to_numpy(dtype=float)[own["place"]]
+            naive = roofline(points, time)[own["place"]]
+            naive *= np.median(times / naive)
+            each = {"learnt": np.abs(np.expm1(-own[column].to_numpy())), "roofline": np.abs(naive / times - 1)}
+            inside = None
+            if question == "later":
+                inside = later_covered(own, runs, points, queued, fits[time].spreads)
+            elif len(set(own["group"])) > 1:
+                inside = covered(own, queued, column)
+            row[time] = {
+                "runs": len(own),
+                "covered": None if inside is None else round(100 * inside, 1),
+                "factor": round(float(np.exp(_nine(own, column))), 3),
+                **{name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)] for name, one in each.items()},
+            }
+        rows.append(row)
+    return rows
+
+
+def made(runs: pd.DataFrame, log: Any = None) -> ServingModel:
+    """Return the model, with its scoreboard."""
+    points = process.points_of(runs)
+    queued = process.queues(points.steps)
+    fits, found = {}, {}
+    for time in TIMES:
+        found[time], trust = trusted(errors(points, runs, time, log), runs, points)
+        every = learn(points, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)).fit
+        fits[time] = replace(every, spreads=spreads(found[time], queued), trust=trust)
+    one, other = (fits[time].spreads for time in TIMES)
+    # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per token is
+    alone, many = (max(one[BASES[5]][at] / one[BASES[3]][at], 1.0) * other[BASES[3]][at] for at in (0, 1))
+    fits["ttft_ms"] = replace(fits["ttft_ms"], spreads={**other, BASES[5]: (alone, many)})
+    about = {
+        "made": MADE,
+        "runs": len(runs),
+        "sources": "aiconfigurator-core 0.12.0, systems/silicon_sample.csv (Apache-2.0); ROCm/vllm, "
+        "docs/dev-docker/README.md (Apache-2.0)",
+        "scoreboard": board(found, points, runs, fits),
+    }
+    return ServingModel(process.kept(runs), fits, about)
+
+
+BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "covered")
+"""Columns of the scoreboard beside what was left out: errors as mean / median, all in percent."""
+
+
+def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """Yield the cells of the scoreboard, row by row."""
+    for row in rows:
+        cells = [row["left_out"], f"{row['tpot_ms']['runs']:,}"]
+        for time in TIMES:
+            if one := row.get(time):
+                cells += [f"{one[name][0]:.1f} / {one[name][1]:.1f}" for name in ("learnt", "roofline")]
+                cells.append("–" if one["covered"] is None else f"{one['covered']:.0f}")
+            else:
+                cells += ["–"] * 3
+        yield cells
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the model; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.serving_model", description=__doc__)
+    parser.add_argument("sample", type=Path, help="silicon_sample.csv")
+    parser.add_argument("out", type=Path, help="the Parquet file to write")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
+    options = parser.parse_args(arguments)
+    try:
+        model = made(published(options.sample, options.data / "workloads"), sys.stderr)
+    except FlopcastError as error:
+        print(error, file=sys.stderr)
+        return 2
+    model.save(options.out)
+    for cells in (("left out", *BOARD), ["---"] * (1 + len(BOARD)), *board_cells(model.about["scoreboard"])):
+        print("|", " | ".join(cells), "|")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The model of serving: what answers rest on, two runs that narrow them, a file that is read back and checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flopcast.datasets import SERVING_MODEL
+from flopcast.errors import DataError
+from flopcast.operators.operators import complete
+from flopcast.workloads.serving import described
+from flopcast.workloads.serving_model import (
+    BASES,
+    TIMES,
+    TWO_RUNS,
+    ServingModel,
+    covariance,
+    load,
+    points_of,
+    shipped,
+    summed,
+)
+
+RUN: dict[str, Any] = {
+    "op": "serving", "device": "H200 SXM", "model": "llama-3.1-70b", "engine": "vllm", "dtype_a": "fp8",
+    "dtype_b": "fp8", "input_len": 1024, "output_len": 1024, "concurrency": 16, "tp": 8,
+}  # fmt: skip
+
+
+def asked(*runs: dict[str, Any]) -> pd.DataFrame:
+    return complete(described(pd.DataFrame([RUN | run for run in runs or ({},)]))[0])
+
+
+@pytest.fixture(scope="module")
+def small() -> ServingModel:
+    """The model that ships, of 150 runs."""
+    whole = shipped()
+    keep = np.arange(0, len(whole.runs), len(whole.runs) // 150)
+    fits = {name: replace(fit, weights=fit.weights[keep]) for name, fit in whole.fits.items()}
+    return ServingModel(whole.runs.iloc[keep].reset_index(drop=True), fits, whole.about)
+
+
+def test_the_file_is_small_and_says_where_it_is_from() -> None:
+    assert SERVING_MODEL.stat().st_size <= 2e6
+    about = shipped().about
+    assert len(about["made"]) == 10
+    assert "Apache-2.0" in about["sources"]
+
+
+def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
+    runs = asked({}, {"tp": 1, "dp": 4}, {"model": "mixtral-8x7b"}, {"device": "MI355X"}, {"device": "Arc Pro B60"})
+    found = shipped().served(runs)
+    assert found.basis == (BASES[0], BASES[1], BASES[2], BASES[3], BASES[5])
+    assert np.isfinite([found.ttft_ms[:4], found.tpot_ms[:4]]).all()
+    assert np.isnan([found.ttft_ms[4], found.tpot_ms[4]]).all()  # its links are not published
+    for spread in (found.ttft_spread, found.tpot_spread):
+        assert (np.diff(spread[:3]) > 0).all()
+        assert spread[3] > spread[0]
+    assert [note.code for note in found.remarks] == ["serving-basis", "two-runs"]
+
+
+def test_more_requests_take_longer_and_more_gpus_are_faster() -> None:
+    found = shipped().served(asked({"concurrency": 4}, {"concurrency": 64}, {"concurrency": 4, "tp": 2}))
+    assert found.tpot_ms[1] > found.tpot_ms[0]
+    assert found.tpot_ms[2] > found.tpot_ms[0]
+    assert found.ttft_ms[1] > found.ttft_ms[0]
+
+
+def test_what_is_not_known_has_no_time() -> None:
+    found = shipped().served(asked({}).assign(parameters=np.nan))
+    assert np.isnan(found.tpot_ms[0])
+    assert np.isnan(found.ttft_ms[0])
+
+
+def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -> None:
+    users = [{"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 64)]
+    before = small.served(asked(*users))
+    measured = asked(users[0], users[2]).assign(
+        tpot_ms=1.5 * before.tpot_ms[[0, 2]], ttft_ms=1.5 * before.ttft_ms[[0, 2]]
+    )
+    own = small.calibrated(measured)
+    after = own.served(asked(*users))
+    assert after.basis == (TWO_RUNS,) * 3
+    assert after.tpot_ms / before.tpot_ms == pytest.approx(1.5, rel=0.1)
+    assert after.ttft_ms / before.ttft_ms == pytest.approx(1.5, rel=0.15)
+    assert (after.tpot_spread < before.tpot_spread).all()
+    other = asked({"model": "qwen3-32b"})
+    assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
+
+
+def test_runs_without_a_time_are_refused(small: ServingModel) -> None:
+    with pytest.raises(DataError, match="tpot_ms or ttft_ms"):
+        small.calibrated(asked({}))
+
+
+def test_a_covariance_is_one(small: ServingModel) -> None:
+    points = points_of(small.runs)
+    for name in TIMES:
+        fit = small.fits[name]
+        shares = summed(points, fit, name)[1]
+        found = covariance(points, points, shares, shares, fit)
+        assert found == pytest.approx(found.T)
+        assert np.linalg.eigvalsh(found).min() > -1e-8 * len(found)
+
+
+def test_a_saved_model_says_the_same_and_another_file_is_refused(small: ServingModel, tmp_path: Path) -> None:
+    small.save(tmp_path / "own.parquet")
+    again = load(tmp_path / "own.parquet")
+    assert again.served(asked({})).tpot_ms == pytest.approx(small.served(asked({})).tpot_ms, rel=1e-3)
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "foreign.parquet")
+    for name in ("foreign.parquet", "none.parquet"):
+        with pytest.raises(DataError, match="no model of serving"):
+            load(tmp_path / name)

@@ -1,0 +1,572 @@
+"""The model of serving that ships: what published runs taught of the times to the first token and per further one.
+
+The parts of `laws.serving_steps` are summed with constants that were fitted to the runs of each engine and client; what
+the logarithm of a measured time then lacks is a Gaussian process over the settings (Rasmussen and Williams, "Gaussian
+Processes for Machine Learning", MIT Press 2006, chapter 2). Its covariance is a sum of terms: of all runs, and of those
+that share the engine, the release, the client, the model, the GPU or the configuration. An answer is as wide as the
+errors were of runs whose own configuration, model, GPU, engine or vendor was left out (`BASES`).
+
+The file holds settings and numbers, no code: `datasets/serving_model.parquet`, made by `benchmarks.serving_model`.
+Times to the first token are those of a client that keeps ``concurrency`` requests under way from the start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.linalg import cho_factor, cho_solve
+
+from ..arrays import BoolArray, FloatArray
+from ..datasets import SERVING_MODEL
+from ..errors import DataError, FlopcastError
+from ..evaluation.metrics import NINETY_PERCENT
+from ..hardware import GPU
+from ..hardware import find as find_gpu
+from ..laws.serving_steps import Steps, steps
+from ..operators.kinds.serving_run import FIGURES
+from ..operators.operators import complete
+from ..operators.work import as_numbers, texts
+from ..remarks import Remark, remark
+
+TIMES: Final = ("tpot_ms", "ttft_ms")
+BASES: Final = ("known setting", "new setting", "new model", "new GPU", "new engine", "new vendor")
+"""What an answer rests on, the surest first: the configuration was measured, or it, the model, ... was not."""
+TWO_RUNS: Final = "two runs"
+"""The same where two runs of the setting are measured, with the fewest and the most requests under way."""
+TERMS: Final = (
+    *("all", "shares", "shares of engine", "shares of architecture", "setting", "setting of engine"),
+    *("model", "configuration", "requests of configuration", "release", "client", "model of engine", "GPU of engine"),
+    "run",
+)
+"""Of the covariance; each has an amplitude."""
+LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")
+"""Each has a length, in octaves."""
+SETTING: Final = (
+    *("device", "model", "engine", "engine_version", "client", "dtype_a", "dtype_b", "dtype_kv", "apart", "group"),
+    *("tp", "pp", "dp", "ep", "input_len", "output_len", "concurrency"),
+)
+"""Columns of the file beside the figures of the models and the weights."""
+FILE: Final = ".parquet"
+"""How the name of the file of a model ends."""
+_STEADY: Final = "aiconfigurator"
+"""The client of the sample that lets requests come one by one; all others send all at once."""
+_CHUNK: Final = 64
+"""Rows whose covariances fit the cache of a core."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What was learnt of one time.
+
+    Attributes
+    ----------
+    constants : mapping of str to ndarray of shape (n_parts,)
+        Logarithms of factors on the parts: "" of all runs, others of a group on top of it.
+    terms, lengths : ndarray of shape (n_terms,), (n_lengths,)
+        Variances of `TERMS`, and lengths of `LENGTHS`.
+    noise, centre : float
+        Variance of a run, and the median of the logarithms.
+    weights : ndarray of shape (n_runs,)
+        Of the covariances with each run; 0 where a run did not measure this time.
+    spreads : mapping of str to (float, float)
+        Standard deviation of the logarithm by `BASES`, without and with a queue.
+    trust : mapping of str to float
+        By `BASES`, how much of what the law misses is added: 0 leaves it to the law, where that erred less.
+    """
+
+    constants: Mapping[str, FloatArray]
+    terms: FloatArray
+    lengths: FloatArray
+    noise: float
+    centre: float
+    weights: FloatArray
+    spreads: Mapping[str, tuple[float, float]]
+    trust: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Served:
+    """Times of settings of serving, a value of each, as logarithmic normal distributions.
+
+    Attributes
+    ----------
+    ttft_ms, tpot_ms : ndarray of shape (n_settings,)
+        Medians; NaN where a figure is not known.
+    ttft_spread, tpot_spread : ndarray of shape (n_settings,)
+        Standard deviations of the logarithm.
+    remarks : tuple of Remark
+        What they rest on, and which two runs would narrow them.
+    basis : tuple of str
+        Of each setting one of `BASES` (several joined by " and "), or `TWO_RUNS`.
+    """
+
+    ttft_ms: FloatArray
+    tpot_ms: FloatArray
+    ttft_spread: FloatArray
+    tpot_spread: FloatArray
+    remarks: tuple[Remark, ...] = ()
+    basis: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServingModel:
+    """Runs with weights, and what else was learnt.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        Settings (`SETTING`) and figures of the models.
+    fits : mapping of str to Fit
+        By `TIMES`.
+    about : mapping
+        Date, sources, licence, own runs that were added by `calibrated`.
+    """
+
+    runs: pd.DataFrame
+    fits: Mapping[str, Fit]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def _logs(self, here: Points, time: str, trust: FloatArray) -> FloatArray:
+        """Return the logarithm of a time of every setting, NaN where a figure is not known."""
+        fit, there = self.fits[time], self._points
+        base, shares = summed(here, fit, time)
+        sure = np.isfinite(base) & np.isfinite(np.column_stack([here.traits[name] for name in LENGTHS[:5]])).all(axis=1)
+        found = np.full(len(base), np.nan)
+        used = fit.weights != 0
+        known, known_shares = there.part(used), summed(there, fit, time)[1][used]
+        for places in np.array_split(np.flatnonzero(sure), max(1, sure.sum() // 1024)):
+            added = covariance(here.part(places), known, shares[places], known_shares, fit) @ fit.weights[used]
+            found[places] = base[places] + fit.centre + trust[places] * added
+        return found
+
+    @cached_property
+    def _points(self) -> Points:
+        return points_of(self.runs)
+
+    def bases(self, rows: pd.DataFrame) -> list[tuple[str, ...]]:
+        """Return what the answer for each row rests on, `BASES`."""
+        return bases(_named(complete(rows)), self._points.names)
+
+    def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
+        """Return the times of settings, with their spread and what they rest on.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Rows of the operator ``serving``, with the figures of their models (`workloads.serving.described`).
+        own : GPU, optional
+            One that the catalogue does not have, or has otherwise.
+        """
+        rows = complete(rows)
+        here = points_of(rows, own)
+        names, queued = here.names, queues(here.steps).astype(int)
+        rests = bases(names, self._points.names)
+        measured = np.isin(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
+        values, spreads = {}, {}
+        for time in TIMES:
+            table, kept = self.fits[time].spreads, self.fits[time].trust
+            trust = [
+                1.0 if two else min(kept.get(one, 1.0) for one in basis)
+                for basis, two in zip(rests, measured, strict=True)
+            ]
+            values[time] = np.exp(self._logs(here, time, np.array(trust)))
+            spreads[time] = np.array(
+                [
+                    table[TWO_RUNS][crowd] if two else np.sqrt(sum(table[one][crowd] ** 2 for one in basis))
+                    for basis, crowd, two in zip(rests, queued, measured, strict=True)
+                ]
+            )
+        said = np.array([TWO_RUNS if two else " and ".join(one) for one, two in zip(rests, measured, strict=True)])
+        return Served(
+            ttft_ms=values["ttft_ms"],
+            tpot_ms=values["tpot_ms"],
+            ttft_spread=spreads["ttft_ms"],
+            tpot_spread=spreads["tpot_ms"],
+            remarks=tuple(self._remarks(said, queued, spreads)),
+            basis=tuple(said.tolist()),
+        )
+
+    def _remarks(self, said: np.ndarray, queued: np.ndarray, spreads: Mapping[str, FloatArray]) -> list[Remark]:
+        if not len(said):
+            return []
+        widest = max(dict.fromkeys(said), key=lambda one: float(spreads["tpot_ms"][said == one].mean()))
+        at = said == widest
+        now, then = (
+            [_factor(float(np.median(spreads[time][at]))) for time in TIMES],
+            [_factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES],
+        )
+        runs = f"{self.about.get('runs', len(self.runs)):,} published runs"
+        text = (
+            f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {widest}: 9 in 10 such runs lay within a "
+            f"factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
+        )
+        found = [remark("serving-basis", text, basis=widest, runs=len(self.runs), tpot=now[0], ttft=now[1])]
+        if widest not in (BASES[0], TWO_RUNS):
+            text = (
+                "two measured runs of this setting, with the fewest and the most requests under way, narrow it "
+                f"to {then[0]:.2f} and {then[1]:.2f}: flopcast calibrate takes them"
+            )
+            found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
+        return found
+
+    def calibrated(self, runs: pd.DataFrame, own: GPU | None = None) -> ServingModel:
+        """Return the model with measured runs of one's own added to those that it was learnt from.
+
+        Raises
+        ------
+        DataError
+            No run has a time and a known model on a known GPU.
+        """
+        runs = complete(runs).reset_index(drop=True)
+        runs = runs.assign(group=groups(runs))
+        points = points_of(runs, own)
+        every = _joined(self._points, points)
+        fits = {}
+        for time in TIMES:
+            fit, count = self.fits[time], len(self.runs)
+            base, shares = summed(every, fit, time)
+            measured = as_numbers(runs, time)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                missing = np.log(measured) - base[count:] - fit.centre
+            new = np.isfinite(missing)
+            old = np.flatnonzero(fit.weights != 0)
+            if not new.any():
+                fits[time] = replace(fit, weights=np.concatenate([fit.weights, np.zeros(len(runs))]))
+                continue
+            used = np.concatenate([old, count + np.flatnonzero(new)])
+            mask = np.zeros(count + len(runs), dtype=bool)
+            mask[used] = True
+            own_part = every.part(mask)
+            inner = covariance(own_part, own_part, shares[mask], shares[mask], fit)
+            inner[np.diag_indices(len(inner))] += fit.noise
+            # what the learnt runs missed follows from their weights: y = K w
+            target = np.concatenate([inner[: len(old), : len(old)] @ fit.weights[old], missing[new]])
+            weights = np.zeros(len(mask))
+            weights[mask] = cho_solve(cho_factor(inner, lower=True, overwrite_a=True), target)
+            fits[time] = replace(fit, weights=weights)
+        if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
+            raise DataError("no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known GPU")
+        names, many = np.unique(_named(runs)["setting"], return_counts=True)
+        joined = pd.concat([self.runs, kept(runs)], ignore_index=True)
+        about = {
+            **self.about,
+            "own": sorted({*self.about.get("own", ()), *names[many > 1].tolist()}),
+            "runs": len(joined),
+        }
+        return ServingModel(joined, fits, about)
+
+    def save(self, file: Path) -> None:
+        """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
+        table = self.runs.copy()
+        state = {}
+        for time, fit in self.fits.items():
+            table[f"weight_{time}"] = fit.weights.astype(np.float32)
+            state[time] = {
+                "constants": {name: np.round(values, 4).tolist() for name, values in fit.constants.items()},
+                "terms": np.asarray(fit.terms).tolist(),
+                "lengths": np.asarray(fit.lengths).tolist(),
+                "noise": fit.noise,
+                "centre": fit.centre,
+                "spreads": {name: list(both) for name, both in fit.spreads.items()},
+                "trust": dict(fit.trust),
+            }
+        said = {"flopcast": "serving model 1", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
+        columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(said)
+        pq.write_table(columns, file, compression="zstd", compression_level=19, version="2.6")
+
+
+def load(file: Path) -> ServingModel:
+    """Return a model that was saved.
+
+    Raises
+    ------
+    DataError
+        It is no such file, or its numbers do not fit together.
+    """
+    try:
+        table = pq.read_table(file)
+        said = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
+        state, about = json.loads(said["fits"]), json.loads(said["about"])
+        runs = table.to_pandas()
+        fits = {}
+        for time in TIMES:
+            one = state[time]
+            fits[time] = Fit(
+                constants={name: np.array(values, dtype=np.float64) for name, values in one["constants"].items()},
+                terms=np.array(one["terms"], dtype=np.float64).reshape(len(TERMS)),
+                lengths=np.array(one["lengths"], dtype=np.float64).reshape(len(LENGTHS)),
+                noise=float(one["noise"]),
+                centre=float(one["centre"]),
+                weights=runs.pop(f"weight_{time}").to_numpy(dtype=np.float64),
+                spreads={name: (float(alone), float(crowd)) for name, (alone, crowd) in one["spreads"].items()},
+                trust={name: float(part) for name, part in one["trust"].items()},
+            )
+        missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
+        if missing or any(set(fit.spreads) < {*BASES, TWO_RUNS} for fit in fits.values()):
+            raise KeyError(", ".join(missing) or "spreads")
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
+    return ServingModel(runs, fits, about)
+
+
+@cache
+def shipped() -> ServingModel:
+    """Return the model that ships with the package."""
+    return load(SERVING_MODEL)
+
+
+def served(rows: pd.DataFrame, own: GPU | None = None, model: ServingModel | None = None) -> Served:
+    """Return TTFT and TPOT of settings by the shipped model, or by one that `calibrated` made.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of the operator ``serving``, with the figures of their models (`workloads.serving.described`).
+    own : GPU, optional
+        One that the catalogue does not have, or has otherwise.
+    """
+    return (model or shipped()).served(rows, own)
+
+
+def kept(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return what the file has of runs: `SETTING` and the figures of the models."""
+    words, numbers = list(SETTING[:10]), [*SETTING[10:], *(dim.name for dim in FIGURES)]
+    return pd.concat([runs[words].fillna("").astype(str), runs[numbers].astype(np.float64)], axis=1)
+
+
+# -- Settings as points of the process.
+
+
+@dataclass(frozen=True)
+class Points:
+    """Settings: the names they share, and numbers in which they are near or far.
+
+    Attributes
+    ----------
+    names : dict of str to ndarray of shape (n,), uint64
+        What runs have in common, by the hash of its name; 0 has nothing in common with anything.
+    traits : dict of str to ndarray of shape (n, k)
+        By `LENGTHS`, octaves.
+    steps : Steps
+        Parts of the times.
+    group : ndarray of shape (n,), text
+        Whose constants the parts have.
+    """
+
+    names: dict[str, np.ndarray]
+    traits: dict[str, FloatArray]
+    steps: Steps
+    group: np.ndarray
+
+    def part(self, rows: np.ndarray) -> Points:
+        """Return some of them, by mask or places; the parts of the times stay with the whole."""
+        names = {name: codes[rows] for name, codes in self.names.items()}
+        traits = {name: values[rows] for name, values in self.traits.items()}
+        return Points(names, traits, self.steps, self.group[rows])
+
+
+def points_of(rows: pd.DataFrame, own: GPU | None = None) -> Points:
+    """Return complete rows of the operator ``serving`` as points."""
+    found = steps(rows, own)
+    one = found.traits
+
+    def beside(*columns: FloatArray) -> FloatArray:
+        return np.column_stack(columns)
+
+    requests = beside(*(one[f"log2.{name}"] for name in ("concurrency", "input_len", "output_len")))
+    traits = {
+        "requests": requests,
+        "cut": beside(*(one[f"log2.{name}"] for name in ("gpus", "dp", "ep", "weight_bits"))),
+        "model": beside(
+            *(one[f"log2.{name}"] for name in ("active", "layers", "width")),
+            4.0 * one["visited_share"],
+            2.0 * one["latent"],
+        ),
+        "work": beside(
+            *(one["log2.step"], 4.0 * one["prompt_share"], one["log2.crowd_per_step"]),
+            *(np.clip(one["log2.pressure"], -4.0, 4.0), one["log2.tokens_per_expert"]),
+        ),
+        "GPU": beside(one["log2.ridge"], one["log2.bandwidth"]),
+        "own requests": requests,
+    }
+    group = texts(rows, "group") if "group" in rows else groups(rows)
+    return Points(_named(rows), traits, found, np.asarray(group))
+
+
+def _joined(one: Points, two: Points) -> Points:
+    both = [
+        {name: np.concatenate([values, two_of[name]]) for name, values in one_of.items()}
+        for one_of, two_of in (
+            (one.names, two.names),
+            (one.traits, two.traits),
+            (one.steps.tpot, two.steps.tpot),
+            (one.steps.ttft, two.steps.ttft),
+        )
+    ]
+    nothing = np.empty(0)
+    return Points(both[0], both[1], Steps(both[2], both[3], nothing, nothing, {}), np.append(one.group, two.group))
+
+
+def groups(rows: pd.DataFrame) -> np.ndarray:
+    """Return whose constants a run has: those of its engine and client."""
+    apart = texts(rows, "apart") == "yes"
+    way = np.where(apart, "apart", np.where(texts(rows, "client") == _STEADY, "steady", "closed"))
+    return np.array([f"{engine}|{one}" for engine, one in zip(texts(rows, "engine"), way, strict=True)])
+
+
+def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return what runs have in common with others (`Points.names`)."""
+
+    def joined(*columns: np.ndarray) -> np.ndarray:
+        return np.array(["|".join(map(str, one)) for one in zip(*columns, strict=True)], dtype=object)
+
+    device, engine, release = (texts(rows, name) for name in ("device", "engine", "engine_version"))
+    sizes = [as_numbers(rows, name) for name in ("parameters", "layers", "width", "routed_experts")]
+    model = np.array([f"{total:.3g}|{layers:g}|{width:g}|{experts:g}" for total, layers, width, experts in
+                      zip(*sizes, strict=True)])  # fmt: skip
+    kinds = {name: _kind(str(name)) for name in dict.fromkeys(device)}
+    cut = [as_numbers(rows, name) for name in ("tp", "pp", "dp")]
+    group = texts(rows, "group") if "group" in rows else groups(rows)
+    configuration = joined(model, device, engine, texts(rows, "dtype_b"), *cut)
+    lengths = [as_numbers(rows, name) for name in ("ep", "input_len", "output_len")]
+    words = {
+        "engine": engine,
+        "architecture": np.array([kinds[name][1] for name in device]),
+        "vendor": np.array([kinds[name][0] for name in device]),
+        "GPU": np.array([kinds[name][2] for name in device]),
+        "model": model,
+        "configuration": configuration,
+        "release": np.where(release == "", "", joined(engine, release)),
+        "client": np.asarray(group),
+        "model of engine": joined(model, engine),
+        "GPU of engine": joined(device, engine),
+        "setting": joined(configuration, group, *lengths),
+        "run": joined(configuration, release, group, *lengths),
+    }
+    return {
+        name: np.where(one == "", np.uint64(0), pd.util.hash_array(np.asarray(one, dtype=object), categorize=True))
+        for name, one in words.items()
+    }
+
+
+def _kind(device: str) -> tuple[str, str, str]:
+    """Return vendor, architecture and name of a GPU; of a superchip those of its GPU (GB200 is B200)."""
+    try:
+        gpu = find_gpu(device)
+    except FlopcastError:
+        return device, device, device
+    name = gpu.name.split()[0].removeprefix("G") if gpu.name.startswith("GB") else gpu.name.split()[0]
+    return gpu.vendor or device, gpu.arch or device, name
+
+
+def summed(points: Points, fit: Fit, time: str) -> tuple[FloatArray, FloatArray]:
+    """Return the logarithm of the sum of the parts with their constants, and the share of each part."""
+    parts = np.column_stack([*getattr(points.steps, time.removesuffix("_ms")).values()])
+    common = fit.constants[""]
+    own = {name: common + fit.constants.get(name, 0.0) for name in dict.fromkeys(points.group)}
+    weighed = parts * np.exp(np.stack([own[name] for name in points.group]))
+    whole = weighed.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.log(whole), weighed / whole[:, None]
+
+
+def queues(found: Steps) -> BoolArray:
+    """Return where requests wait for room: more than a twentieth of the time to the first token is a queue."""
+    parts = found.ttft
+    waiting = np.sum([values for name, values in parts.items() if name.startswith("queue")], axis=0)
+    return waiting > np.sum([*parts.values()], axis=0) / 20
+
+
+def _near(squared: FloatArray) -> FloatArray:
+    """Return the correlation at a squared distance: Matérn of order 3/2 (Rasmussen and Williams, equation 4.17)."""
+    distance = np.sqrt(3.0 * squared)
+    return (1.0 + distance) * np.exp(-distance)
+
+
+def covariance(one: Points, two: Points, shares: FloatArray, others: FloatArray, fit: Fit) -> FloatArray:
+    """Return the covariance of the logarithms of two sets of settings, shape (n, m)."""
+    scaled = [
+        {name: points.traits[name] / length for name, length in zip(LENGTHS, fit.lengths, strict=True)}
+        for points in (one, two)
+    ]
+    found = np.empty((len(one.group), len(two.group)))
+    for start in range(0, len(found), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        found[rows] = _block(
+            {name: codes[rows] for name, codes in one.names.items()},
+            {name: values[rows] for name, values in scaled[0].items()},
+            two.names,
+            scaled[1],
+            shares[rows] @ others.T,
+            dict(zip(TERMS, fit.terms, strict=True)),
+        )
+    return found
+
+
+def _block(
+    mine: Mapping[str, np.ndarray],
+    here: Mapping[str, FloatArray],
+    theirs: Mapping[str, np.ndarray],
+    there: Mapping[str, FloatArray],
+    alike: FloatArray,
+    a: Mapping[str, float],
+) -> FloatArray:
+    def squared(*names: str) -> FloatArray:
+        left, right = (np.concatenate([side[name] for name in names], axis=1) for side in (here, there))
+        return np.maximum((left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * left @ right.T, 0.0)
+
+    def same(name: str) -> BoolArray:
+        return (mine[name][:, None] == theirs[name]) & (mine[name] != 0)[:, None]
+
+    engine = same("engine")
+    work = squared("requests", "cut", "work")
+    setting = _near(work + squared("model", "GPU"))
+    found = a["all"] + a["shares"] * alike + a["setting"] * setting
+    found += engine * (a["shares of engine"] * alike + a["setting of engine"] * setting)
+    found += same("architecture") * (a["shares of architecture"] * alike)
+    found += _near(work) * (a["release"] * same("release") + a["client"] * same("client"))
+    # few pairs share these: only they are computed
+    few = (
+        ("model", "model", ("requests", "cut", "work", "GPU")),
+        ("configuration", "requests of configuration", ("own requests",)),
+        ("model of engine", "model of engine", ("cut", "GPU")),
+        ("GPU of engine", "GPU of engine", ("model",)),
+    )
+    for name, term, traits in few:
+        i, j = np.nonzero(same(name))
+        far = np.sum([np.square(here[one][i] - there[one][j]).sum(axis=1) for one in traits], axis=0)
+        found[i, j] += a[term] * _near(far)
+    found[same("configuration")] += a["configuration"]
+    found[same("run")] += a["run"]
+    return found
+
+
+def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
+    """Return what answers rest on, where runs of such names are known (`Points.names`)."""
+    news = {"vendor": BASES[5], "engine": BASES[4], "GPU": BASES[3], "model": BASES[2], "configuration": BASES[1]}
+    lacking = {basis: ~np.isin(asked[name], known[name]) for name, basis in news.items()}
+    lacking[BASES[3]] &= ~lacking[BASES[5]]  # a new vendor's GPU is new
+    found = []
+    for place in range(len(asked["vendor"])):
+        new = tuple(basis for basis, mask in lacking.items() if mask[place])
+        found.append((new[:-1] if len(new) > 1 else new) or BASES[:1])  # the configuration is new with any of them
+    return found
+
+
+def _factor(spread: float) -> float:
+    return float(np.exp(NINETY_PERCENT * spread))
+
+
+def runs_to_measure(rows: pd.DataFrame) -> Sequence[int]:
+    """Return of settings that differ in the requests under way alone the two to measure: the fewest and the most."""
+    users = as_numbers(rows, "concurrency")
+    return (int(np.argmin(users)), int(np.argmax(users)))
