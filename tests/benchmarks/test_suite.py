@@ -260,7 +260,11 @@ def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answ
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def few(*form: Any, **names: Any) -> list[Candidate]:
-        return [candidate for candidate in suite(*form, **names) if candidate.name in ("OLS", "NNLS/RFECV", FOREST)]
+        chosen = [one for one in suite(*form, **names) if one.name in ("OLS", "NNLS/RFECV", FOREST)]
+        for one in chosen:
+            trees = {name: 16 for name in one.estimator.get_params() if name.endswith("max_trees")}
+            one.estimator.set_params(**trees)
+        return chosen
 
     for module in (growth_module, suite_time_module):
         monkeypatch.setattr(module, "suite", few)

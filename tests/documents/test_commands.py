@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +27,17 @@ MADE = ("gallery", "generated")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
 HASTY = timing.Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
-FOLLOWED = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
+FOUND = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
+
+
+def once(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
+    """Leave out commands that keep and print nothing where another page prints what they do."""
+    printed = {re.sub(r" --out \S+", "", step.code) for found in pages.values() for step in found if step.printed}
+    kept = {name: [step for step in found if step.printed or step.code not in printed] for name, found in pages.items()}
+    return {name: found for name, found in kept.items() if found}
+
+
+FOLLOWED = once(FOUND)
 
 
 def hasty_trials() -> pd.DataFrame:
