@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --assert=plain
 AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
 
-.PHONY: demo release test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
+.PHONY: audit demo release test tests coverage check brief test-lowest lint style types fuzz kill bench scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -74,8 +74,13 @@ docs: .venv/.docs
 linkcheck: .venv/.docs
 	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs build/linkcheck
 
+# Known vulnerabilities of what is installed, where the package index answers.
+audit: .venv/.dev
+	$(PYTHON) .ci/audit.py $(BIN)/python
+
 # Version, changelog, wheel, sdist, bill of materials, commit and tag; publishes nothing: `make release VERSION=0.2.0`.
 release: test
+	$(PYTHON) .ci/audit.py $(BIN)/python --strict
 	$(BIN)/python -m pip install --quiet --group release
 	$(BIN)/python .ci/release.py $(VERSION)
 
