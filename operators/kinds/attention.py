@@ -14,7 +14,7 @@ import pandas as pd
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, promote, require
-from ..op import Dim, Op, OwnFeature, log_dims, log_feature
+from ..op import Dim, Dimensions, Op, OwnFeature, log_dims, log_feature
 from ..operands import Measured, Operands, Row, Run, only_format, sizes
 from ..work import element_bytes, numbers, texts
 from .gemm import BATCH
@@ -234,6 +234,11 @@ def _attention(make: Operands, row: Row) -> Run:
     return lambda: attend(q, k, v, is_causal=causal, **options)
 
 
+def _keys(rows: Dimensions) -> np.ndarray:
+    window, keys = rows.dim("window", 0), rows.dim("seq_kv")
+    return np.log2(np.where(window > 0, np.minimum(window, keys), keys))
+
+
 _DIMS = (
     BATCH,
     Dim("heads", "heads of the queries", 32),
@@ -257,6 +262,11 @@ OPERATORS = (
            log_feature("log2.sequences", "log2(batch) of attention", "batch"),
            *log_dims("heads", "kv_heads", "seq_q", "seq_kv", "head_dim"),
            OwnFeature("causal", "0/1", "shape", "causal mask", lambda rows: rows.dim("causal", 0)),
+           OwnFeature("log2.keys", "log2", "shape", "log2(keys that a query looks back on at most)", _keys),
+           OwnFeature("log2.heads_per_key", "log2", "shape", "log2(heads / kv_heads)",
+                      lambda rows: np.log2(rows.dim("heads") / rows.dim("kv_heads"))),
+           OwnFeature("log2.cached_heads", "log2", "shape", "log2(batch kv_heads), what keys can be split by",
+                      lambda rows: np.log2(rows.dim("batch") * rows.dim("kv_heads"))),
        ),
        measured=Measured(_attention)),
     Op("attention_backward", "matrix", _DIMS, ("heads", "head_dim"), "attention_backward {heads}x{head_dim}",
