@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
 from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError
@@ -28,7 +27,7 @@ from . import known_models
 from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
 from .quantities import Prices
-from .releases import standard_normal
+from .releases import NORMAL, each, standard_normal
 from .serving import figures
 from .serving_model import Served
 from .setting import WIDE, Setting, complete, most_weights
@@ -307,7 +306,7 @@ class _Drawn:
     def closed(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""
         places = np.array([place for place, _ in ways])
-        z = ndtri(self.sides)
+        z = np.array([NORMAL.inv_cdf(side) for side in self.sides])
         ttft, tpot = (
             np.exp(np.log(middle)[..., None] + spread[..., None] * z)[places].reshape(-1, 3)
             for middle, spread in ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
@@ -322,7 +321,7 @@ class _Drawn:
             (asked.tpot_ms, self.tpot, self.tpot_spread),
         ):
             if limit is not None:
-                holds *= ndtr((np.log(limit) - np.log(middle)) / spread)[places].ravel()
+                holds *= each(NORMAL.cdf, (np.log(limit) - np.log(middle)) / spread)[places].ravel()
         tokens = rate[places].reshape(-1, 3) * asked.output_len  # a second, of one replica
         repeated = [way for way in ways for _ in self.users]
         return self._table(repeated, np.tile(self.users, len(ways)), ttft, tpot, tokens, holds)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, ParameterError
@@ -56,6 +55,7 @@ from .layer_graph import GraphSetting, complete_graph, is_graph
 from .releases import (
     BY_KIND,
     DRAWS,
+    NORMAL,
     PRIORS,
     RESIDUAL,
     Release,
@@ -114,7 +114,7 @@ def energy(
     if gpu.tdp_w is not None and whole:
         power = gpu.tdp_w * sum(SHARES[name] * values[0] for name, values in parts.items()) / whole * gpus
     middle, lower, upper = (float(value) for value in seconds)
-    z = float(ndtri((1 + level) / 2))
+    z = NORMAL.inv_cdf((1 + level) / 2)
     sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
     return {
         "seconds": middle,
@@ -179,7 +179,7 @@ class Forecast:
 
     def computing_spread(self, level: float) -> float:
         """Return the spread of the logarithm of what is computed, messages aside, from the intervals of its parts."""
-        z = 2.0 * float(ndtri((1.0 + level) / 2.0))
+        z = 2.0 * NORMAL.inv_cdf((1.0 + level) / 2.0)
         own = [part for name, part in self.parts.items() if name != "collectives" and part[1] > 0]
         whole = sum(middle for middle, _, _ in own)
         return math.hypot(*(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own))
