@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.linalg import cho_factor, cho_solve
 
 from ..arrays import BoolArray, FloatArray
 from ..datasets import SERVING_MODEL
@@ -226,6 +225,8 @@ class ServingModel:
         DataError
             No run has a time and a known model on a known GPU.
         """
+        from scipy.linalg import cho_factor, cho_solve  # here: a forecast reads weights, and need not wait for it
+
         runs = complete(runs).reset_index(drop=True)
         runs = runs.assign(group=groups(runs))
         points = points_of(runs, own)
