@@ -99,6 +99,16 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert out.read_text() == "whole"
 
 
+def test_who_still_reads_the_earlier_file_sees_nothing_of_the_new_one(tmp_path: Path) -> None:
+    out = tmp_path / "table.csv"
+    out.write_text("earlier")
+    with out.open(encoding="utf-8") as reader:
+        with whole_file(out) as path:
+            path.write_text("new")
+        assert reader.read() == "earlier"
+    assert out.read_text() == "new"
+
+
 def test_a_file_in_the_way_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(DataError, match="is a file"):
