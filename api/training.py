@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ArtifactError, DataError, ParameterError
+from ..errors import ArtifactError, DataError, ParameterError, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
@@ -23,7 +23,7 @@ from ..evaluation.deployment import Deployed, deploy
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import EVERY
+from ..hardware import EVERY, GPU
 from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
@@ -65,11 +65,14 @@ class Trained:
         The model to save: fitted to all rows, with its intervals and trained range.
     measured : Measurements
         The rows read, and those kept out.
+    prior : TrainedModel or None
+        The run over other devices that it was trained with.
     """
 
     dataset: Dataset
     model: Deployed
     measured: Measurements
+    prior: TrainedModel | None = None
 
 
 class Run:
@@ -291,6 +294,7 @@ def train(
     default: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
+    prior: str | Path | Run | None = None,
     target_cost: str | None = None,
     suite: str = "default",
     models: str | Sequence[str] | None = None,
@@ -331,6 +335,9 @@ def train(
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+    prior : str, Path or Run, optional
+        A run without a host, over other devices than the target. Its prediction for the target is a feature, and with a
+        correction of a few parameters a model of the suite (`models.prior`): it pays where the target has few rows.
     target_cost : str, optional
         Column of the target's rows with the seconds that measuring or simulating each costs: ``metrics["speedup"]``
         and the column ``speedup`` of the predictions then say how many times less host, counters and this call cost.
@@ -405,6 +412,9 @@ def train(
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
+        known = None if prior is None else as_prior(prior, own, metric)
+        if known is not None:
+            measured = replace(measured, frame=known.told(measured.frame, own))
         omitted = names_of(without_features, "without_features") or ()
         options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group"), "without": omitted}
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
@@ -423,7 +433,7 @@ def train(
         )
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
-    trained = Trained(dataset, model, measured)
+    trained = Trained(dataset, model, measured, known)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, predictions)
     metrics["provenance"] = provenance(asked, measured, where, seed)
@@ -436,6 +446,33 @@ def train(
         times, metrics["speedup"] = accounting(cost, run, passes, taken)
         predictions["speedup"] = times[predictions["row"]]
     return Run(metrics, predictions, saved, fresh=trained)
+
+
+def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
+    """Return the model of a run that may tell of a device what others taught it.
+
+    Raises
+    ------
+    ParameterError
+        It predicts from a host, or another metric, has a prior itself, or has seen the target's own rows: errors on
+        rows that it knows would say nothing of others.
+    """
+    found = (run if isinstance(run, Run) else load(run)).trained
+    recipe = found.recipe
+    if recipe.host is not None or found.prior is not None:
+        what = f"predicts from what {recipe.host.name} measured" if recipe.host else "has a prior itself"
+        raise ParameterError("prior", f"must be a run of shapes alone, and this one {what}")
+    if recipe.metric != metric:
+        raise ParameterError("prior", f"must be a run of {metric}, and this one predicts {recipe.metric}")
+    if target.name in (devices := devices_of(found)) or target == EVERY:
+        which = f"it was trained on rows of {target.name}" if target != EVERY else "the target is all of them"
+        raise ParameterError("prior", f"must be a run over other devices than the target: {which} ({few(devices)})")
+    return found
+
+
+def devices_of(model: TrainedModel) -> list[str]:
+    """Return the devices whose rows a model without a host was trained on."""
+    return sorted(model.groups.devices) if model.groups and model.groups.devices else [model.recipe.target.name]
 
 
 def load(folder: str | Path) -> Run:
@@ -473,6 +510,8 @@ def load(folder: str | Path) -> Run:
 def _save_model(folder: Path, trained: Trained) -> None:
     """Write ``model/``: the estimator, and a manifest with all that predict needs."""
     artifact.save(folder, trained.model.estimator, _manifest(trained), trained.dataset.X)
+    if trained.prior is not None:
+        artifact.save_again(folder / artifact.PRIOR, trained.prior.saved)
 
 
 def trained_model(trained: Trained) -> TrainedModel:
@@ -481,7 +520,8 @@ def trained_model(trained: Trained) -> TrainedModel:
 
 
 def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
-    return TrainedModel.of(artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest))))
+    saved = artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest)))
+    return TrainedModel.of(saved, prior=trained.prior)
 
 
 def _manifest(trained: Trained) -> dict[str, Any]:
@@ -493,6 +533,7 @@ def _manifest(trained: Trained) -> dict[str, Any]:
         "host": dataset.host.name if dataset.host else None,
         "target": dataset.target.name,
         "metric": dataset.metric,
+        **({"prior": sorted(devices_of(trained.prior))} if trained.prior else {}),
         **model.manifest(),
     }
     return {**manifest, "answers": _as_loaded(trained, manifest).answers(dataset.rows)}

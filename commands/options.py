@@ -51,6 +51,12 @@ TargetOption = Annotated[
         show_default=False,
     ),
 ]
+PriorOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior", "--from", metavar="RUN", help="A run over other devices to start from: its prediction is a feature."
+    ),
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
 WhereOption = Annotated[
     list[str] | None,

@@ -17,9 +17,11 @@ from sklearn.ensemble import RandomForestRegressor
 from ..arrays import BoolArray
 from ..errors import FlopcastError, ParameterError, counted
 from ..features.matrix import Dataset
+from ..hardware import EVERY
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
-from ..models.suite import QUICK, Columnar, baselines, suite
+from ..models.prior import PRIOR
+from ..models.suite import QUICK, QUICK_OF_PRIOR, Columnar, baselines, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
@@ -174,16 +176,18 @@ def compete(
         raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
     if quick and (models is not None or without or kind != "default"):
         raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
+    ran: tuple[str, ...] = ()
     if quick:
-        models, jobs = QUICK, 1  # to start other processes takes longer than these fits
+        jobs = 1  # to start other processes takes longer than these fits
+        models = ran = (*QUICK, *(QUICK_OF_PRIOR if PRIOR in dataset.X else ()))
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)
     if quick:
-        left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in QUICK)
-        text = f"a quick answer: only {', '.join(QUICK)} ran, {len(left_out)} models were left out"
-        notes.append(remark("quick", text, ran=QUICK, left_out=left_out))
+        left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in ran)
+        text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
+        notes.append(remark("quick", text, ran=ran, left_out=left_out))
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
     alone = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if alone else few}
@@ -272,6 +276,7 @@ def columnar(dataset: Dataset) -> Columnar:
         host_time=time,
         noun=measured.noun or dataset.metric,
         grows=measured.grows,
+        devices=dataset.target == EVERY and "compute.target_us" in dataset.X,
     )
 
 

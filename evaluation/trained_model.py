@@ -14,8 +14,10 @@ from scipy import stats
 
 from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError, counted
+from ..features.context import PRIOR
 from ..features.matrix import SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
+from ..hardware import EVERY, GPU
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import each_gpu, on_each, published
 from ..models import artifact
@@ -120,6 +122,8 @@ class TrainedModel:
         The groups that were trained; None in runs that did not keep them.
     correction : Correction or None
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
+    prior : TrainedModel or None
+        The run over other devices whose prediction is a feature.
     """
 
     saved: artifact.Artifact
@@ -132,6 +136,7 @@ class TrainedModel:
     law: FallbackLaw | None = None
     groups: KnownGroups | None = None
     correction: Correction | None = None
+    prior: TrainedModel | None = None
 
     @property
     def intervals(self) -> ConformalIntervals:
@@ -153,11 +158,16 @@ class TrainedModel:
                 f"{run} is not a run folder (it has no {folder.name}/): give the one that `train` wrote"
             )
         sealing.check(run)
-        return cls.of(artifact.load(folder), folder / artifact.MANIFEST)
+        inner, prior = folder / artifact.PRIOR, None
+        if inner.is_dir():
+            prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
+        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior)
 
     @classmethod
-    def of(cls, saved: artifact.Artifact, source: Path | str = "the model") -> Self:
+    def of(cls, saved: artifact.Artifact, source: Path | str = "the model", prior: TrainedModel | None = None) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
+
+        ``prior`` is the one whose prediction it takes as a feature, where it does.
 
         Raises
         ------
@@ -185,11 +195,14 @@ class TrainedModel:
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
                 KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
+                prior,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ArtifactError(f"{source} is damaged ({what}): train again") from error
         artifact.check_columns(saved.feature_names, model.recipe.columns)
+        if prior is None and manifest.get("prior"):
+            raise ArtifactError(f"{source} names a prior that is not beside it: train again")
         difficult = [name for one in model.spreads.values() if one.difficulty for name in one.difficulty.names]
         wider = () if model.beyond is None else model.beyond.wider
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
@@ -264,6 +277,7 @@ class TrainedModel:
         there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
+        rows = self.with_prior(rows)
         rows = rows.assign(**{name: as_categories(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
@@ -289,7 +303,24 @@ class TrainedModel:
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""
-        return self._features(rows, work_of(rows))[0]
+        return self._features(self.with_prior(rows), work_of(rows))[0]
+
+    def with_prior(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows with what the prior predicts for the target, where there is one."""
+        return rows if self.prior is None else self.prior.told(rows, self.recipe.target)
+
+    def told(self, rows: pd.DataFrame, gpu: GPU) -> pd.DataFrame:
+        """Return the rows with what this model, as a prior, predicts for a GPU; NaN where it says nothing.
+
+        A run over all devices answers for that GPU, known or not; a run of one device for its own.
+        """
+        recipe = replace(self.recipe, target=gpu) if self.recipe.target == EVERY else self.recipe
+        X = replace(self, recipe=recipe).features(rows)
+        known = X.notna().all(axis=1).to_numpy()
+        predicted = np.full(len(rows), np.nan)
+        predicted[known] = self.saved.predict(X[known].reset_index(drop=True))
+        predicted[~(predicted > 0)] = np.nan
+        return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
     def _known(
         self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, trained: np.ndarray, level: float

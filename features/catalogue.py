@@ -65,14 +65,14 @@ def _demangled(name: str) -> str:
 
 
 Role = Literal["additive", "shape", "category"]
-Needs = Literal["", "host", "measured"]
+Needs = Literal["", "host", "measured", "prior"]
 
 
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
 """Operators of which no work is known."""
 APART = WITHOUT_WORK | {SERVING}
 """Operators whose rows have features of their own alone."""
-_WITHOUT_WORK = ("host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
+_WITHOUT_WORK = ("prior.", "log2.prior", "host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
 """How names of remainders and exponents begin: they come round as a dimension grows and have no range to leave."""
@@ -85,8 +85,8 @@ class Feature:
     `unit` is ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count) or ``0/1``. Additive features (`role`) are
     times (or counts that cost time) that may stand in a sum with non-negative weights. `formula` is for the reader of
     docs/features.md, `compute` goes from a `Context` to an array of shape (n_rows,). It needs nothing, the
-    specification of a ``host``, or what was ``measured`` there, and enters only when all rows are of the operators
-    `ops`, and one of the `metrics` is predicted; empty for all.
+    specification of a ``host``, what a ``prior`` predicts, or what was ``measured`` there, and enters only when all
+    rows are of the operators `ops`, and one of the `metrics` is predicted; empty for all.
     """
 
     name: str
@@ -128,7 +128,8 @@ class Category:
 
 
 def _available(needs: Needs, context: Context) -> bool:
-    return {"": True, "host": context.has_host, "measured": context.has_host and context.has_measured}[needs]
+    measured = context.has_host and context.has_measured
+    return {"": True, "host": context.has_host, "measured": measured, "prior": context.has_prior}[needs]
 
 
 def _both(name: str, unit: str, role: Role, formula: str, compute: Callable[[Device], np.ndarray]) -> Iterator[Feature]:
@@ -271,6 +272,10 @@ CATALOGUE: tuple[Feature, ...] = (
            lambda d: np.log2(d.roofline_us)),
     *_both("log2.ridge.{}", "log2", "shape", "log2(compute / memory) on the {}: above 0 compute-bound",
            lambda d: np.log2(d.ridge)),
+    # what a run over other devices says
+    Feature("prior.target", "of the metric", "additive", "what the prior predicts for the target", lambda c: c.prior,
+            "prior"),
+    Feature("log2.prior.target", "log2", "shape", "log2(prior.target)", lambda c: np.log2(c.prior), "prior"),
     # efficiency on the host
     Feature("he.host", "1", "shape", "compute.host_us / host_us", lambda c: c.host.compute_us / c.host_us, "measured"),
     Feature("bandwidth_efficiency.host", "1", "shape", "memory.host_us / host_us",
@@ -371,7 +376,8 @@ def page() -> str:
         "of the model records them.",
         "",
         "Role *additive*: may stand in a sum of times. Needs *host*: the host's specification; *measured*: a",
-        "measurement on the host (missing in models of one device, and in rows without a partner).",
+        "measurement on the host (missing in models of one device, and in rows without a partner); *prior*: a run over",
+        "other devices (`train --prior`).",
         "",
         "| name | unit | role | formula | needs | operators |",
         "|---|---|---|---|---|---|",

@@ -19,6 +19,8 @@ from ..operators.work import numbers, positive, texts
 from ..table.measurements import COUNTER
 from ..table.problems import HOST
 
+PRIOR = "prior_"
+"""Prefix of the column with what a prior predicts."""
 LEAST_INTENSITY = 1 / 64
 """FLOP per byte that stands for kernels without arithmetic (copies), where a logarithm is taken."""
 
@@ -105,6 +107,16 @@ class Context:
     def has_host(self) -> bool:
         """Whether there is a host."""
         return self._host is not None
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether the rows carry what a prior predicts for the target."""
+        return f"{PRIOR}{self.metric}" in self.frame
+
+    @property
+    def prior(self) -> np.ndarray:
+        """What a run over other devices predicts for the target; NaN where it says nothing."""
+        return self.frame[f"{PRIOR}{self.metric}"].to_numpy(dtype=np.float64)
 
     @property
     def has_measured(self) -> bool:

@@ -43,6 +43,8 @@ MODEL = "model"
 """Name of the model's folder in a run folder."""
 MANIFEST = "manifest.json"
 ESTIMATOR = "estimator.zip"
+PRIOR = "prior"
+"""Name of the folder, in that of a model, of the model whose prediction it takes as a feature."""
 _WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
 _MOST_TEXT = 2**26  # bytes of a manifest
 
@@ -121,6 +123,13 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
     (folder / ESTIMATOR).write_bytes(data)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     load(folder)
+
+
+def save_again(folder: Path, artifact: Artifact) -> None:
+    """Write a model that was loaded to another folder, which is made."""
+    folder.mkdir(parents=True)
+    (folder / ESTIMATOR).write_bytes(persistence.to_bytes(artifact.estimator))
+    restate(folder, artifact.manifest)
 
 
 def restate(folder: Path, manifest: Mapping[str, Any]) -> None:

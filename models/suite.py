@@ -20,11 +20,14 @@ from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
 from .linear.rfecv import RFECV
 from .linear.stepwise import Stepwise
+from .prior import PRIOR, VARIES, Corrected
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")
 QUICK = ("Additive", "BoostedTrees/Residual")
 """Of the default suite, what gives an answer at once."""
+QUICK_OF_PRIOR = ("Prior", "BoostedTrees/Prior")
+"""What runs beside them where there is a prior."""
 RELATIVE = "relative error"
 """Space of the models whose rows are weighted by 1/y²."""
 MANY_ROWS = 2000
@@ -57,6 +60,8 @@ class Columnar:
         What is predicted, in words.
     grows : bool
         Whether that grows with the work (power does not).
+    devices : bool
+        Whether the rows are kernels of many devices.
     """
 
     roles: Mapping[str, str] = field(hash=False)
@@ -67,6 +72,7 @@ class Columnar:
     host_time: str = "host_us"
     noun: str = "time"
     grows: bool = True
+    devices: bool = False
 
     @property
     def additive(self) -> list[str]:
@@ -185,6 +191,18 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         _candidate("RandomForest", forest, log, LogTarget(forest)),
         Candidate("Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True),
     ]
+    if data.devices:
+        smooth = Boosted(n_trees=250, learning_rate=0.1, max_leaves=15, min_samples_leaf=200, max_features=1.0,
+                         tree_features=0.5, loss="huber", random_state=seed)  # fmt: skip
+        found.append(Candidate("BoostedTrees/Smooth", LogResidual(base, smooth, columns=data.seen()), "log residual"))
+    if PRIOR in data.roles:
+        prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
+        own = {"space": "log residual", "family": "prior"}
+        found += [
+            Candidate("Prior", prior, preference=6, **own),
+            Candidate("ExtraTrees/Prior", LogResidual(prior, trees, columns=data.seen()), preference=7, **own),
+            Candidate("BoostedTrees/Prior", LogResidual(prior, boosted, columns=data.seen()), preference=8, **own),
+        ]
     if data.unpaired:
         known = list(data.shape_columns)
         mean = PrecisionTransfer(_shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=known)

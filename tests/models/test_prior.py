@@ -1,0 +1,81 @@
+"""A prior: what a run over other devices predicts, corrected by a few parameters, as a model and as a feature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import ArtifactError, ParameterError
+from flopcast.models.prior import Corrected
+
+
+def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
+    """Return products whose time has a law that no line through a roofline has, times a factor of the device."""
+    random = np.random.default_rng(seed)
+    m, n, k = (2.0 ** random.integers(low, 13, rows) for low in (4, 8, 8))
+    bend = np.exp(0.8 * np.sin(2 * np.log2(m)) + 0.5 * np.sin(np.log2(n)))
+    time = factor * bend * (20 + m * n * k / 2e8) * np.exp(random.normal(0, 0.01, rows))
+    return pd.DataFrame(
+        {"op": "gemm", "dtype_a": "bf16", "device": device, "m": m, "n": n, "k": k, "duration_us": time}
+    )
+
+
+@pytest.fixture(scope="module")
+def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    seen = pd.concat([products(name, 200, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
+    place = tmp_path_factory.mktemp("prior") / "run"
+    fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(prior: Path) -> fc.Run:
+    own = products("MI300X", 24, 1.6, 9)
+    return fc.train(own, target="MI300X", prior=prior, models=["Additive", "Prior"], jobs=1)
+
+
+def test_corrected_finds_offset_and_slope() -> None:
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"p": np.exp(random.normal(3, 1, 400)), "z": random.normal(5, 2, 400)})
+    y = 2.0 * X["p"] * np.exp(0.1 * X["z"])
+    model = Corrected("p", ["z"]).fit(X, y)
+    assert model.predict(X) == pytest.approx(y, rel=0.01)
+    one = pd.DataFrame({"p": [8.0, 8.0], "z": [5.0, 5.0]})
+    shrunk = Corrected("p", ["z"], penalty=1e9).fit(X, y)
+    assert shrunk.predict(one) == pytest.approx(16 * np.exp(0.1 * X["z"].mean()), rel=0.01)
+
+
+def test_few_rows_and_a_prior_beat_few_rows(run: fc.Run, tmp_path: Path) -> None:
+    errors = run.table.query("scheme == 'kfold'").set_index("name")["e_out"]
+    assert errors["Prior"] < errors["Additive"] / 2
+    assert run.selected["name"] == "Prior"
+    new = products("MI300X", 200, 1.6, 77)
+    found = run.predict(new.drop(columns="duration_us"))
+    assert np.abs(found["predicted_us"] / new["duration_us"] - 1).mean() < 0.2
+    run.save(tmp_path / "run")
+    pd.testing.assert_frame_equal(fc.load(tmp_path / "run").predict(new.drop(columns="duration_us")), found)
+    again = tmp_path / "again"
+    fc.load(tmp_path / "run").save(again)
+    (again / "model" / "prior" / "estimator.zip").unlink()
+    with pytest.raises(ArtifactError):
+        fc.load(again)
+
+
+def test_a_prior_of_nothing_alike_can_lose(prior: Path) -> None:
+    own = products("MI300X", 60, 1.0, 5)
+    strange = own.assign(duration_us=5 + own["m"] * own["n"] * own["k"] / 1e8)
+    found = fc.train(strange, target="MI300X", prior=prior, models=["Additive", "Prior"], jobs=1)
+    assert found.selected["name"] != "Prior"
+
+
+def test_a_prior_must_be_of_others(prior: Path, run: fc.Run) -> None:
+    for target, given, why in (("B300", prior, "B300"), ("MI355X", run, "has a prior"), ("all", prior, "all of them")):
+        with pytest.raises(ParameterError, match=why):
+            fc.train(products("B300", 30, 1.0, 1), target=target, prior=given)
+    paired = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    with pytest.raises(ParameterError, match="MI300X measured"):
+        fc.train(products("B200", 30, 1.0, 1), target="B200", prior=paired)
