@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,10 @@ from ..evaluation.crossval import Progress, make_folds
 from ..evaluation.deployment import deploy
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape, check_level
+from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
+from ..hardware import EVERY, GPU
+from ..models.suite import OF_PRIOR
 from ..report import figures
 from ..report.document import Document
 from ..report.html import Shown
@@ -25,7 +29,7 @@ from ..table.conditions import Where
 from ..table.problems import HOST
 from .devices import Device, device
 from .tables import Data, load_measurements, names_of
-from .training import Trained, trained_model
+from .training import Run, Trained, as_prior, trained_model
 
 ROWS: Final = (10, 30, 100, 300, 1000)
 """Rows of the target that are measured, where nobody says how many."""
@@ -36,7 +40,7 @@ LEAST: Final = 10
 FOLDS: Final = 10
 ASKED: Final = 3000
 """Most held-out rows that are predicted in a draw."""
-ALONE, FROM_HOST = "target alone", "from the host"
+ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
 _OWN: Final = ("flops", "bytes", "compute_dtype", "bound")  # what a data set says of its rows by itself
 
 
@@ -47,10 +51,10 @@ class Curve(Shown):
     Attributes
     ----------
     draws : DataFrame
-        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "from the host"), ``draw``,
-        ``model`` (which was selected), ``e_out``, ``median_ape`` and ``affine`` (of the line through the host's times,
-        or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width`` (median of the interval's
-        width over the prediction).
+        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior", "from the host"),
+        ``draw``, ``model`` (which was selected), ``e_out``, ``median_ape`` and ``affine`` (of the line through the
+        host's times, or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width`` (median of the
+        interval's width over the prediction).
     about : dict
         ``host``, ``target``, ``metric``, ``scheme``, ``interval``, ``seed``, and how many rows there are to draw from
         (``pool``) and were held out (``held_out``).
@@ -92,6 +96,7 @@ def curve(
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
+    prior: str | Path | Run | None = None,
     models: str | Sequence[str] | None = MODELS,
     scheme: str = "grouped",
     interval: float = 0.9,
@@ -101,7 +106,8 @@ def curve(
     """Say how many rows of the target must be measured: train on few of them, predict others, and so on with more.
 
     In every draw some groups are held out. Of the other rows so many are drawn at random, a model is trained on them as
-    `train` does, once from shapes alone and once, with a host, from what that measured, and predicts the rows held out.
+    `train` does, once from shapes alone, with a prior once with that, and with a host once from what that measured, and
+    predicts the rows held out.
     Smaller draws are parts of larger ones.
 
     Parameters
@@ -112,6 +118,8 @@ def curve(
         Numbers of measured rows, at least 10 each; those that the data do not have are left out.
     draws : int
         How often rows are held out and drawn.
+    prior : str, Path or Run, optional
+        A run over other devices, as for `train`; its own models (`models.suite.OF_PRIOR`) compete there too.
     models : sequence of str, optional
         Models that compete on the rows drawn; None: all.
     scheme : {"grouped", "kfold"}
@@ -149,14 +157,22 @@ def curve(
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
     gpus = device(host, "host") if host is not None else None, device(target, "target")
+    if gpus[1] == EVERY:
+        raise ParameterError("target", "must be one device: its rows are drawn")
     names = [gpu.name for gpu in gpus if gpu is not None]
     measured = load_measurements(data, where, unit, default, names, keep=keep)
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):
         raise ParameterError("scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}")
-    parts = _by_device(every)
-    ways = {ALONE: None, **({FROM_HOST: gpus[0]} if gpus[0] is not None else {})}
+    known = None if prior is None else as_prior(prior, gpus[1], metric)
+    told = names_of(models, "models")
+    target_rows, host_rows = _by_device(every)
+    ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {ALONE: ([target_rows], None, None)}
+    if known is not None:
+        ways[WITH_PRIOR] = [known.told(target_rows, gpus[1])], None, known
+    if gpus[0] is not None:
+        ways[FROM_HOST] = [target_rows, host_rows], gpus[0], None
     found, pools, held_out, done = list[dict[str, Any]](), list[int](), list[int](), 0
     total = draws * len(wanted) * len(ways)
     for draw in range(draws):
@@ -167,16 +183,16 @@ def curve(
         pools.append(len(pool))
         held_out.append(len(held))
         for count in wanted:
-            for way, from_host in ways.items():
+            for way, (parts, from_host, taught) in ways.items():
                 done += 1
                 if count > len(pool):
                     continue
-                drawn = [part.iloc[order[:count]] for part in (parts if from_host is not None else parts[:1])]
+                drawn = [part.iloc[order[:count]] for part in parts]
                 dataset = build_dataset(pd.concat(drawn, ignore_index=True), host=from_host, target=gpus[1], **options)
-                told = names_of(models, "models")
-                competition = compete(dataset, models=told, seed=seed, scheme=scheme)
-                model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured))
-                answers = model.answer(parts[from_host is not None].iloc[asked], interval)[0]
+                own = [*(told or ()), *OF_PRIOR] if taught else told
+                competition = compete(dataset, models=told and own, seed=seed, scheme=scheme)
+                model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured, taught))
+                answers = model.answer(parts[-1].iloc[asked], interval)[0]
                 scored = _scored(every.y[asked], answers)
                 selected = str(model.saved.manifest["selected"])
                 found.append({"rows": count, "way": way, "draw": draw, "model": selected, **scored})

@@ -17,6 +17,7 @@ from .options import (
     JsonOption,
     KeepOption,
     MetricOption,
+    PriorOption,
     QuietOption,
     SeedOption,
     TargetOption,
@@ -61,6 +62,7 @@ def command(
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),
+    prior: PriorOption = None,
     interval: IntervalOption = 0.9,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
@@ -82,7 +84,14 @@ def command(
     gpus = {"host": parse_gpu(host), "target": parse_gpu(target)}
     from ..report.terminal import show, shown_progress
 
-    options: dict[str, Any] = {"draws": draws, "scheme": scheme, "interval": interval, "metric": metric, "seed": seed}
+    options: dict[str, Any] = {
+        "draws": draws,
+        "scheme": scheme,
+        "interval": interval,
+        "metric": metric,
+        "seed": seed,
+        "prior": prior,
+    }
     with shown_progress("learning curve", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before
 

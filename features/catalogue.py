@@ -377,7 +377,7 @@ def page() -> str:
         "",
         "Role *additive*: may stand in a sum of times. Needs *host*: the host's specification; *measured*: a",
         "measurement on the host (missing in models of one device, and in rows without a partner); *prior*: a run over",
-        "other devices (`train --prior`).",
+        "other devices that training starts from.",
         "",
         "| name | unit | role | formula | needs | operators |",
         "|---|---|---|---|---|---|",

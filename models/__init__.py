@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .linear.regularised import Lasso as Lasso
     from .linear.rfecv import RFECV as RFECV
     from .linear.stepwise import Stepwise as Stepwise
+    from .prior import Corrected as Corrected
     from .target_space import Columns as Columns
     from .target_space import LogTarget as LogTarget
     from .target_space import RelativeError as RelativeError
@@ -47,6 +48,7 @@ _HOMES = {
     "linear.regularised": ("ElasticNet", "Lasso"),
     "linear.rfecv": ("RFECV",),
     "linear.stepwise": ("Stepwise",),
+    "prior": ("Corrected",),
     "target_space": ("Columns", "LogTarget", "RelativeError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

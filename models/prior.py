@@ -19,15 +19,13 @@ PRIOR = "prior.target"
 """The feature that holds the prediction of a prior."""
 VARIES = ("log2.m", "log2.n", "log2.k", "log2.ridge.target", "log2.tiles_per_cu.target")
 """Features that the factor on it may change with."""
-OFFSET = 0.05
-"""Penalty of the offset: that of a twentieth of a row."""
 
 
 class Corrected(PositiveRegressor):
     """``log t = log p + b_0 + sum_j b_j z_j``: a prediction p times a factor that changes slowly with the row.
 
     The z are columns, standardised on the training rows; b minimises the sum of squared residuals plus
-    ``OFFSET b_0² + penalty sum_j b_j²`` (Hoerl & Kennard, Technometrics 12 (1970) 55).
+    ``penalty sum_j b_j²`` (Hoerl & Kennard, Technometrics 12 (1970) 55).
 
     Parameters
     ----------
@@ -68,7 +66,7 @@ class Corrected(PositiveRegressor):
         self.centre_ = values.mean(axis=0)
         self.scale_ = np.where((spread := values.std(axis=0)) > 1e-12, spread, np.inf)
         Z = np.column_stack([np.ones(len(y)), (values - self.centre_) / self.scale_])  # n x (p + 1)
-        shrunk = np.diag([OFFSET, *np.full(values.shape[1], float(self.penalty))])
+        shrunk = np.diag([0.0, *np.full(values.shape[1], float(self.penalty))])
         self.coef_ = np.linalg.solve(Z.T @ Z + shrunk, Z.T @ (np.log(y) - logs))
         self.selected_features_ = [names[place] for place in (self.place_, *self.places_)]
         return self

@@ -26,8 +26,8 @@ from .target_space import Columns, LogTarget, RelativeError
 SUITES = ("default", "literature")
 QUICK = ("Additive", "BoostedTrees/Residual")
 """Of the default suite, what gives an answer at once."""
-QUICK_OF_PRIOR = ("Prior", "BoostedTrees/Prior")
-"""What runs beside them where there is a prior."""
+OF_PRIOR = ("Prior", "ExtraTrees/Prior", "BoostedTrees/Prior")
+"""What competes where there is a prior."""
 RELATIVE = "relative error"
 """Space of the models whose rows are weighted by 1/y²."""
 MANY_ROWS = 2000

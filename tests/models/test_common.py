@@ -21,6 +21,7 @@ from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
 from flopcast.models.linear.stepwise import Stepwise
 from flopcast.models.persistence import from_bytes, to_bytes
+from flopcast.models.prior import Corrected
 from flopcast.models.target_space import Columns, LogTarget, RelativeError
 
 STEPWISE: dict[str, Any] = {
@@ -56,6 +57,7 @@ SMALL = LogResidual(learner=DecisionTreeRegressor(random_state=0))
 COMPOSED: dict[str, Any] = {
     "Additive": AdditiveTime(),
     "LogResidual": SMALL,
+    "Corrected": Corrected(),
     "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=2),
     "CrossFitted": CrossFitted(SMALL, cv=2),
     "Transfer": Transfer(CrossFitted(SMALL, cv=2), SMALL),

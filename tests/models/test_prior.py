@@ -79,3 +79,12 @@ def test_a_prior_must_be_of_others(prior: Path, run: fc.Run) -> None:
     paired = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     with pytest.raises(ParameterError, match="MI300X measured"):
         fc.train(products("B200", 30, 1.0, 1), target="B200", prior=paired)
+
+
+def test_a_curve_says_what_a_prior_is_worth(prior: Path) -> None:
+    own = products("MI300X", 120, 1.6, 3)
+    found = fc.curve(own, target="MI300X", prior=prior, rows=[20], draws=1, models="Additive").table.set_index("way")
+    assert found.index.tolist() == ["target alone", "with a prior"]
+    assert found["e_out"]["with a prior"] < found["e_out"]["target alone"] / 2
+    with pytest.raises(ParameterError, match="one device"):
+        fc.curve(own, target="all")
