@@ -96,7 +96,7 @@ def curve(
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
-    prior: str | Path | Run | None = None,
+    prior_run: str | Path | Run | None = None,
     models: str | Sequence[str] | None = MODELS,
     scheme: str = "grouped",
     interval: float = 0.9,
@@ -118,7 +118,7 @@ def curve(
         Numbers of measured rows, at least 10 each; those that the data do not have are left out.
     draws : int
         How often rows are held out and drawn.
-    prior : str, Path or Run, optional
+    prior_run : str, Path or Run, optional
         A run over other devices, as for `train`; its own models (`models.suite.OF_PRIOR`) compete there too.
     models : sequence of str, optional
         Models that compete on the rows drawn; None: all.
@@ -165,7 +165,7 @@ def curve(
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):
         raise ParameterError("scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}")
-    known = None if prior is None else as_prior(prior, gpus[1], metric)
+    known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     told = names_of(models, "models")
     target_rows, host_rows = _by_device(every)
     ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {ALONE: ([target_rows], None, None)}

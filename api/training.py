@@ -294,7 +294,7 @@ def train(
     default: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
-    prior: str | Path | Run | None = None,
+    prior_run: str | Path | Run | None = None,
     target_cost: str | None = None,
     suite: str = "default",
     models: str | Sequence[str] | None = None,
@@ -335,7 +335,7 @@ def train(
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
-    prior : str, Path or Run, optional
+    prior_run : str, Path or Run, optional
         A run without a host, over other devices than the target. Its prediction for the target is a feature, and with a
         correction of a few parameters a model of the suite (`models.prior`): it pays where the target has few rows.
     target_cost : str, optional
@@ -412,7 +412,7 @@ def train(
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
-        known = None if prior is None else as_prior(prior, own, metric)
+        known = None if prior_run is None else as_prior(prior_run, own, metric)
         if known is not None:
             measured = replace(measured, frame=known.told(measured.frame, own))
         omitted = names_of(without_features, "without_features") or ()
@@ -461,12 +461,12 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     recipe = found.recipe
     if recipe.host is not None or found.prior is not None:
         what = f"predicts from what {recipe.host.name} measured" if recipe.host else "has a prior itself"
-        raise ParameterError("prior", f"must be a run of shapes alone, and this one {what}")
+        raise ParameterError("prior_run", f"must be a run of shapes alone, and this one {what}")
     if recipe.metric != metric:
-        raise ParameterError("prior", f"must be a run of {metric}, and this one predicts {recipe.metric}")
+        raise ParameterError("prior_run", f"must be a run of {metric}, and this one predicts {recipe.metric}")
     if target.name in (devices := devices_of(found)) or target == EVERY:
         which = f"it was trained on rows of {target.name}" if target != EVERY else "the target is all of them"
-        raise ParameterError("prior", f"must be a run over other devices than the target: {which} ({few(devices)})")
+        raise ParameterError("prior_run", f"must be a run over other devices than the target: {which} ({few(devices)})")
     return found
 
 

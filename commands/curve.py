@@ -62,7 +62,7 @@ def command(
     scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
         "grouped"
     ),
-    prior: PriorOption = None,
+    prior_run: PriorOption = None,
     interval: IntervalOption = 0.9,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
@@ -90,7 +90,7 @@ def command(
         "interval": interval,
         "metric": metric,
         "seed": seed,
-        "prior": prior,
+        "prior_run": prior_run,
     }
     with shown_progress("learning curve", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before

@@ -54,7 +54,10 @@ TargetOption = Annotated[
 PriorOption = Annotated[
     Path | None,
     typer.Option(
-        "--prior", "--from", metavar="RUN", help="A run over other devices to start from: its prediction is a feature."
+        "--prior-run",
+        "--from",
+        metavar="RUN",
+        help="Start from a run over other devices: its prediction is a feature.",
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]

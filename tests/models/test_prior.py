@@ -35,7 +35,7 @@ def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(prior: Path) -> fc.Run:
     own = products("MI300X", 24, 1.6, 9)
-    return fc.train(own, target="MI300X", prior=prior, models=["Additive", "Prior"], jobs=1)
+    return fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1)
 
 
 def test_corrected_finds_offset_and_slope() -> None:
@@ -68,22 +68,24 @@ def test_few_rows_and_a_prior_beat_few_rows(run: fc.Run, tmp_path: Path) -> None
 def test_a_prior_of_nothing_alike_can_lose(prior: Path) -> None:
     own = products("MI300X", 60, 1.0, 5)
     strange = own.assign(duration_us=5 + own["m"] * own["n"] * own["k"] / 1e8)
-    found = fc.train(strange, target="MI300X", prior=prior, models=["Additive", "Prior"], jobs=1)
+    found = fc.train(strange, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1)
     assert found.selected["name"] != "Prior"
 
 
 def test_a_prior_must_be_of_others(prior: Path, run: fc.Run) -> None:
     for target, given, why in (("B300", prior, "B300"), ("MI355X", run, "has a prior"), ("all", prior, "all of them")):
         with pytest.raises(ParameterError, match=why):
-            fc.train(products("B300", 30, 1.0, 1), target=target, prior=given)
+            fc.train(products("B300", 30, 1.0, 1), target=target, prior_run=given)
     paired = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
     with pytest.raises(ParameterError, match="MI300X measured"):
-        fc.train(products("B200", 30, 1.0, 1), target="B200", prior=paired)
+        fc.train(products("B200", 30, 1.0, 1), target="B200", prior_run=paired)
 
 
 def test_a_curve_says_what_a_prior_is_worth(prior: Path) -> None:
     own = products("MI300X", 120, 1.6, 3)
-    found = fc.curve(own, target="MI300X", prior=prior, rows=[20], draws=1, models="Additive").table.set_index("way")
+    found = fc.curve(own, target="MI300X", prior_run=prior, rows=[20], draws=1, models="Additive").table.set_index(
+        "way"
+    )
     assert found.index.tolist() == ["target alone", "with a prior"]
     assert found["e_out"]["with a prior"] < found["e_out"]["target alone"] / 2
     with pytest.raises(ParameterError, match="one device"):
