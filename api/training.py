@@ -454,16 +454,17 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     Raises
     ------
     ParameterError
-        It predicts from a host, or another metric, has a prior itself, or has seen the target's own rows: errors on
-        rows that it knows would say nothing of others.
+        It predicts from a host, or something else than time, has a prior itself, or has seen the target's own rows:
+        errors on rows that it knows would say nothing of others.
     """
     found = (run if isinstance(run, Run) else load(run)).trained
     recipe = found.recipe
     if recipe.host is not None or found.prior is not None:
         what = f"predicts from what {recipe.host.name} measured" if recipe.host else "has a prior itself"
         raise ParameterError("prior_run", f"must be a run of shapes alone, and this one {what}")
-    if recipe.metric != metric:
-        raise ParameterError("prior_run", f"must be a run of {metric}, and this one predicts {recipe.metric}")
+    if not recipe.metric == metric == "duration_us":
+        what = f"this run predicts {metric}, and that one {recipe.metric}"
+        raise ParameterError("prior_run", f"tells of the time of kernels, duration_us, alone: {what}")
     if target.name in (devices := devices_of(found)) or target == EVERY:
         which = f"it was trained on rows of {target.name}" if target != EVERY else "the target is all of them"
         raise ParameterError("prior_run", f"must be a run over other devices than the target: {which} ({few(devices)})")

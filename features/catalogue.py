@@ -273,9 +273,10 @@ CATALOGUE: tuple[Feature, ...] = (
     *_both("log2.ridge.{}", "log2", "shape", "log2(compute / memory) on the {}: above 0 compute-bound",
            lambda d: np.log2(d.ridge)),
     # what a run over other devices says
-    Feature("prior.target", "of the metric", "additive", "what the prior predicts for the target", lambda c: c.prior,
-            "prior"),
-    Feature("log2.prior.target", "log2", "shape", "log2(prior.target)", lambda c: np.log2(c.prior), "prior"),
+    Feature("prior.target_us", "us", "additive", "what the prior predicts for the target", lambda c: c.prior, "prior",
+            metrics=("duration_us",)),
+    Feature("log2.prior.target", "log2", "shape", "log2(prior.target_us)", lambda c: np.log2(c.prior), "prior",
+            metrics=("duration_us",)),
     # efficiency on the host
     Feature("he.host", "1", "shape", "compute.host_us / host_us", lambda c: c.host.compute_us / c.host_us, "measured"),
     Feature("bandwidth_efficiency.host", "1", "shape", "memory.host_us / host_us",

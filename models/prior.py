@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .base import PositiveRegressor, check_positive_target, check_table, check_target, feature_names
 from .target_space import LARGEST_LOG
 
-PRIOR = "prior.target"
+PRIOR = "prior.target_us"
 """The feature that holds the prediction of a prior."""
 VARIES = ("log2.m", "log2.n", "log2.k", "log2.ridge.target", "log2.tiles_per_cu.target")
 """Features that the factor on it may change with."""
