@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
@@ -18,10 +19,10 @@ EMBEDDED = Path(__file__).parents[2] / "datasets"
 EVIL = "<img src=x onerror=\"document.title='run'\">"
 GEMMS = "--where m=1..64"
 COMMANDS = {
-    "train": f"train {GEMMS} --models OLS,Additive --jobs 1 --quiet --out OUT",
-    "validate": f"validate {GEMMS} --out OUT",
-    "check": f"check TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --out OUT",
-    "ingest": "ingest TRACE --out OUT",
+    "train": f"train DATA {GEMMS} --host MI300X --target MI355X --models OLS,Additive --jobs 1 --quiet --out OUT",
+    "validate": f"validate DATA {GEMMS} --host MI300X --target MI355X --out OUT",
+    "check": f"check TRAIN DATA {GEMMS} --out OUT",
+    "ingest": "ingest TRACE DATA --out OUT",
     "project": "project TRACE --target MI355X --sweep memory_bw_gbs=100:10100:5000 --out OUT",
     "forecast": "forecast llama-3.1-70b --gpus 8 --dtype fp8 --batch 1,4 --input-len 128,2048 --output-len 99 "
     "--out OUT",
@@ -32,9 +33,11 @@ COMMANDS = {
     "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window-us 1000 --out OUT",
     "training-step": "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --out OUT",
     "score": "forecast hpl --gpu MI300A --gpus 64 --out OUT",
-    "explain": f"explain TRAIN {EMBEDDED / 'aiter_fp8.parquet'} {GEMMS} --row 2 --out OUT",
+    "explain": f"explain TRAIN DATA {GEMMS} --row 2 --out OUT",
 }
-"""Name -> the command that makes the page; TRAIN is the folder of the first."""
+"""Name -> the command that makes the page; TRAIN is the folder of the first, DATA measurements with names of markup."""
+MARKED = ("train", "validate", "check", "ingest", "project", "power", "explain")
+"""Pages of data whose names are markup."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,6 +74,14 @@ def write_trace(path: Path) -> None:
     write(path, events)
 
 
+def write_data(path: Path) -> None:
+    """Write the embedded measurements with names that are markup, and a spike."""
+    rows = pd.read_parquet(EMBEDDED / "aiter_fp8.parquet").assign(kernel=EVIL, campaign=EVIL)
+    rows["group"] = EVIL + rows["n"].astype(str) + "x" + rows["k"].astype(str)
+    rows.loc[rows["m"].eq(32).to_numpy().argmax(), "duration_us"] *= 5
+    rows.to_csv(path, index=False)
+
+
 def write_power(folder: Path) -> None:
     """Write the log of a simulated measurement of kernels whose names are markup."""
     simulated = simulate(Scenario(runs=80))
@@ -90,6 +101,9 @@ class Pages(dict[str, Path]):
     def __missing__(self, name: str) -> Path:
         words = {"OUT": self._folder / name, "TRACE": self._folder / "trace.json", "TRAIN": self._folder / "train"}
         words |= {name: self._folder / f"{name.lower()}.csv" for name in ("LOG", "EXECUTIONS", "CLOCKS")}
+        words["DATA"] = self._folder / f"{EVIL}.csv"
+        if "DATA" in COMMANDS[name].split() and not words["DATA"].exists():
+            write_data(words["DATA"])
         if "LOG" in COMMANDS[name].split():
             write_power(self._folder)
         if "TRAIN" in COMMANDS[name]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 
 import pytest
 
 from flopcast.tests.browser.chromium import Tab
-from flopcast.tests.browser.conftest import COMMANDS, Pages
+from flopcast.tests.browser.conftest import COMMANDS, EVIL, MARKED, Pages
 
 AUDIT = (Path(__file__).parent / "audit.js").read_text(encoding="utf-8")
 WIDE = (
@@ -57,6 +58,8 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
     assert found == {shown: [] for shown in found}
     assert (tab.errors, tab.requests) == ([], [])
     assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [0, True]  # names stay text
+    if name in MARKED:
+        assert tab.run(f"document.documentElement.outerHTML.includes({json.dumps(escape(EVIL, quote=False))})")
 
 
 def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) -> None:
