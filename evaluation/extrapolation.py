@@ -6,7 +6,8 @@ rule's g. What one operator has not reached another may have: predictions fade b
 widen by that of the row's own, and as much more as it erred than others. Which rule, the fade D and the widths are
 learnt by leaving ranges out: in each operator the quarter of largest work is predicted from the rest, and the quarter
 of least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit had seen, at the
-price of two fits.
+price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them. So half-widths grow
+with each doubling by `GROWTH` at least, and an interval holds what either rule alone says from one doubling on.
 
 Of workloads that a model knows nothing of, an analytic law speaks at the rates that training reached (`FallbackLaw`):
 the roofline (with a host, its measured time scaled by the ratio of the rooflines: the row keeps the rate that it
@@ -129,6 +130,14 @@ ENOUGH: Final = 200
 LEAST_ROWS: Final = 20
 """Rows of each end that there must be, and rows outside the range of the others."""
 
+GROWTH: Final = 0.2
+"""By how much the half-width (log scale, of a 90 % interval) grows with each doubling outside the range, at least.
+
+Ranges left out tell how a law goes on, not where it ends: a knee or a step just outside was never seen. Under a knee
+the errors of 90 % of the rows grew by 0.12 to 0.15 per doubling, after a step of waves by 0.2 (made-up laws); with 0.15
+intervals held 75 % beyond four doublings, with 0.2 80 % and more at each distance (`benchmarks.calibration`).
+"""
+
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
 
@@ -171,6 +180,21 @@ class Rule:
             predicted[rows] = terms[rows] @ own
         return np.maximum(predicted, self.least)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        return {**vars(self), "coefficients": self.coefficients.tolist()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
+        terms, classes = tuple(map(str, saved["terms"])), tuple(map(str, saved["classes"]))
+        coefficients, least = np.array(saved["coefficients"], dtype=np.float64), float(saved["least"])
+        if coefficients.shape != (len(classes) + 1, len(terms) + 1) or not (coefficients >= 0).all():
+            raise ValueError("coefficients of the rule outside the trained range")
+        if not least >= 0:
+            raise ValueError("least value of the rule outside the trained range")
+        return cls(str(saved["name"]), terms, coefficients, classes, least)
+
 
 def fit_rules(X: pd.DataFrame, y: FloatArray, reference: FloatArray, base: AdditiveTime) -> Iterator[Rule]:
     """Yield the rules fitted to training rows: the line of the reference, and the sum of terms ``base``."""
@@ -195,6 +219,8 @@ class Beyond:
         Of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`).
     wider : dict of str to float
         0/1 feature of an operator -> how many times wider these intervals are in its rows (see `errors_by_operator`).
+    other : Rule or None
+        The rule that was not chosen: an interval holds what either says (`second`). None in runs of earlier versions.
     found : dict
         What it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out``
         (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals.
@@ -204,32 +230,44 @@ class Beyond:
     fade: float
     intervals: ConformalIntervals
     wider: Mapping[str, float]
+    other: Rule | None
     found: Mapping[str, Any]
 
     def share(self, distance: FloatArray) -> FloatArray:
         """Return the share of the rule, 1 - w, or of its interval, for rows so many doublings outside."""
         return np.clip(distance / self.fade, 0.0, 1.0)
 
+    def second(
+        self, model: FloatArray, X: pd.DataFrame, reference: FloatArray, distance: FloatArray
+    ) -> list[FloatArray]:
+        """Return what each rule alone says from one doubling outside on, (n,) each; nothing in earlier runs."""
+        if self.other is None:
+            return []
+        share = np.clip(distance / FADES[0], 0.0, 1.0)
+        return [blend(model, one.predict(X, reference), share) for one in (self.rule, self.other)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds, without what was found."""
-        rule = {**vars(self.rule), "coefficients": self.rule.coefficients.tolist()}
-        return {"rule": rule, "fade": self.fade, "intervals": self.intervals.to_dict(), "wider": dict(self.wider)}
+        return {
+            "rule": self.rule.to_dict(),
+            "fade": self.fade,
+            "intervals": self.intervals.to_dict(),
+            "wider": dict(self.wider),
+            "other": self.other and self.other.to_dict(),
+        }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
-        rule, fade = saved["rule"], float(saved["fade"])
-        terms, classes = tuple(map(str, rule["terms"])), tuple(map(str, rule["classes"]))
-        coefficients = np.array(rule["coefficients"], dtype=np.float64)
-        if coefficients.shape != (len(classes) + 1, len(terms) + 1) or not (coefficients >= 0).all():
-            raise ValueError("coefficients of the rule outside the trained range")
-        if not (fade > 0 and float(rule["least"]) >= 0):
-            raise ValueError("fade or least value of the rule outside the trained range")
-        found = Rule(str(rule["name"]), terms, coefficients, classes, float(rule["least"]))
+        fade = float(saved["fade"])
+        if not fade > 0:
+            raise ValueError("fade of the rule outside the trained range")
+        other = Rule.from_dict(saved["other"]) if saved.get("other") else None
         wider = {str(name): float(times) for name, times in saved.get("wider", {}).items()}
         if not all(0 < times < np.inf for times in wider.values()):
             raise ValueError("widths of operators outside the trained range")
-        return cls(found, fade, ConformalIntervals.from_dict(saved["intervals"]), wider, {})
+        intervals = ConformalIntervals.from_dict(saved["intervals"])
+        return cls(Rule.from_dict(saved["rule"]), fade, intervals, wider, other, {})
 
 
 def fixed_widening() -> Remark:
@@ -256,6 +294,24 @@ def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:
     mixed = (weight > 0) & (rule > 0)
     logs = (1 - weight) * np.log(np.where(model > 0, model, 1.0)) + weight * np.log(np.where(rule > 0, rule, 1.0))
     return np.where(mixed, np.exp(logs), model)
+
+
+def limits(
+    intervals: ConformalIntervals, predicted: FloatArray, others: Sequence[FloatArray], level: float, **options: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of intervals that hold what other predictions say too, (n,).
+
+    ``others`` are predictions by each rule alone from one doubling outside on (`FADES`), (n,) each. Intervals, level
+    and options are those of `ConformalIntervals.bounds`.
+    """
+    lower, upper = intervals.bounds(predicted, level, **options)
+    own = {name: value for name, value in options.items() if name in ("scale", "widen")}
+    for other in others:
+        low, high = intervals.bounds(other, level, **own)
+        unknown = np.isnan(low)
+        lower = np.minimum(lower, np.where(unknown, lower, low))
+        upper = np.maximum(upper, np.where(unknown, upper, high))
+    return lower, upper
 
 
 def learn_beyond(
@@ -289,7 +345,7 @@ def learn_beyond(
         return None
     name, fade = left_out.chosen(dataset.y, (ends > 0, ends < 0))
     rules = fit_rules(dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset)))
-    rule = next(one for one in rules if one.name == name)
+    rule, other = sorted(rules, key=lambda one: one.name != name)
     wide = np.clip(left_out.distance / fade, 0.0, 1.0)
     if (wide > 0).sum() < LEAST_ROWS:
         return None
@@ -299,6 +355,7 @@ def learn_beyond(
     times = by_operator(dataset.X, wider)
     intervals = inside.outside(dataset.y, mixed, dataset.groups, wide, scale=scale, wider=times)
     judged, wide = left_out.judged(dataset.y, ends)
+    second = [left_out.mixed(one, FADES[0]) for one in left_out.rules]
     out = wide > 0
     if not out.any():
         return None
@@ -306,7 +363,7 @@ def learn_beyond(
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, judged, wide, scale)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, second, left_out.distance, wide, scale)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
@@ -314,7 +371,7 @@ def learn_beyond(
             )
         },
     }  # fmt: skip
-    return Beyond(rule, fade, intervals, wider, found)
+    return Beyond(rule, fade, intervals, wider, other, found)
 
 
 @dataclass(frozen=True)
@@ -432,6 +489,8 @@ def _coverage(
     scheme: str,
     predicted: FloatArray,
     mixed: FloatArray,
+    second: Sequence[FloatArray],
+    distance: FloatArray,
     share: FloatArray,
     scale: FloatArray | None,
 ) -> Coverage:
@@ -449,8 +508,9 @@ def _coverage(
         out = rest & (share > 0)
         times = by_operator(dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out])))
         outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest])
-        lower[test], upper[test] = inside.bounds(
-            mixed[test], LEVEL, scale=near[test], outside=outside, share=share[test], wider=times[test]
+        options = {"scale": near[test], "outside": outside, "share": share[test], "wider": times[test]}
+        lower[test], upper[test] = limits(
+            inside, mixed[test], [one[test] for one in second], LEVEL, growth=GROWTH * distance[test], **options
         )
     known = np.isfinite(lower)
     return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

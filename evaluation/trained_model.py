@@ -27,7 +27,7 @@ from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST, codes_of
 from .domain import WIDENING, TrainedRange
-from .extrapolation import Beyond, FallbackLaw, blend, by_operator
+from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
 from .interval_scale import Spread
 from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
@@ -120,6 +120,9 @@ class TrainedModel:
         What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
     groups : KnownGroups or None
         The groups that were trained; None in runs that did not keep them.
+    growth : float
+        By how much half-widths grow with each doubling outside the range at least (`extrapolation.GROWTH`); 0 in runs
+        of earlier versions.
     correction : Correction or None
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
@@ -135,6 +138,7 @@ class TrainedModel:
     beyond: Beyond | None = None
     law: FallbackLaw | None = None
     groups: KnownGroups | None = None
+    growth: float = 0.0
     correction: Correction | None = None
     prior: TrainedModel | None = None
 
@@ -194,6 +198,7 @@ class TrainedModel:
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
                 KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
+                float(manifest.get("growth", 0.0)),
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
                 prior,
             )
@@ -208,8 +213,10 @@ class TrainedModel:
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
-        if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
-            raise ArtifactError(f"{source} is damaged (a baseline is not finite): train again")
+        if not np.isfinite(
+            [model.growth, *(figure for law in model.baselines.values() for figure in law.values())]
+        ).all():
+            raise ArtifactError(f"{source} is damaged (a baseline or growth is not finite): train again")
         model._check_answers(source)
         return model
 
@@ -338,13 +345,15 @@ class TrainedModel:
         )
         for found in (unlike, check.reasons):
             reasons.extend(found, np.arange(len(X)))
-        alone, share, wide, times, widen = predicted, *np.zeros((2, len(X))), *np.ones((2, len(X)))
+        alone, second, (share, wide), (times, widen) = predicted, [], np.zeros((2, len(X))), np.ones((2, len(X)))
+        far = np.where(new, np.maximum(check.distance, 1.0), check.distance)
         if self.beyond is None:
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
         else:
             share = self.beyond.share(check.common)
-            predicted = blend(predicted, self.beyond.rule.predict(X, reference), share)
-            wide = self.beyond.share(np.where(new, np.maximum(check.distance, 1.0), check.distance))
+            predicted = blend(alone, self.beyond.rule.predict(X, reference), share)
+            second = self.beyond.second(alone, X, reference, check.common)
+            wide = self.beyond.share(far)
             times = by_operator(X, self.beyond.wider)
         lower, upper = np.full((2, len(X)), np.nan)
         for known in pd.unique(trained).tolist():
@@ -352,8 +361,9 @@ class TrainedModel:
             if spread is None:
                 reasons.add(np.flatnonzero(rows), self._no_interval(known))
                 continue
-            lower[rows], upper[rows] = spread.intervals.bounds(
-                predicted[rows], level, scale=spread.scale(X[rows], alone[rows]), widen=widen[rows],
+            lower[rows], upper[rows] = limits(
+                spread.intervals, predicted[rows], [one[rows] for one in second], level, widen=widen[rows],
+                scale=spread.scale(X[rows], alone[rows]), growth=self.growth * far[rows],
                 outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
             )  # fmt: skip
         elsewhere = np.isin(trained, (SIBLING, STRANGER))

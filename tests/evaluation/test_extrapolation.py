@@ -26,6 +26,7 @@ from flopcast.evaluation.extrapolation import (
     fixed_widening,
     learn_beyond,
     learn_law,
+    limits,
     share_left_out,
 )
 from flopcast.evaluation.intervals import ConformalIntervals
@@ -107,6 +108,8 @@ def test_it_is_the_same_after_json(trained: Dataset, beyond: Beyond) -> None:
     reference = trained.reference.to_numpy(float)
     np.testing.assert_array_equal(again.rule.predict(trained.X, reference), beyond.rule.predict(trained.X, reference))
     assert (again.fade, again.intervals.radius(0.9)) == (beyond.fade, beyond.intervals.radius(0.9))
+    assert again.other is not None
+    assert {again.rule.name, again.other.name} == {"affine", "additive"}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_it_is_the_same_after_json(trained: Dataset, beyond: Beyond) -> None:
 def test_a_damaged_one_is_refused(damage: tuple[str, Any]) -> None:
     rule = Rule("affine", ("reference",), np.array([[1.0, 2.0]]))
     intervals = ConformalIntervals("kfold").fit([1, 2, 3], [1, 2, 2], [0, 1, 2])
-    saved = copy.deepcopy(Beyond(rule, 2.0, intervals, {}, {}).to_dict())
+    saved = copy.deepcopy(Beyond(rule, 2.0, intervals, {}, None, {}).to_dict())
     (saved if damage[0] in saved else saved["rule"])[damage[0]] = damage[1]
     with pytest.raises(ValueError, match="trained range"):
         Beyond.from_dict(saved)
@@ -147,6 +150,16 @@ def test_a_rule_is_a_sum_by_class_never_below_its_least() -> None:
     rule = Rule("additive", ("x", "reference"), np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]), ("op=conv",), 2.5)
     X = pd.DataFrame({"x": [0.0, 1.0, 5.0], "op=conv": [0.0, 0.0, 1.0]})
     assert rule.predict(X, np.array([9.0, 9.0, 4.0])).tolist() == [2.5, 3.0, 12.0]
+
+
+def test_an_interval_holds_what_the_rules_say() -> None:
+    intervals = ConformalIntervals("kfold").fit(np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99))
+    predicted, other = np.full(4, 10.0), np.array([10.0, 40.0, 2.0, -1.0])
+    lower, upper = limits(intervals, predicted, [other], 0.9)
+    own = intervals.bounds(predicted, 0.9)
+    np.testing.assert_allclose(lower / own[0], [1.0, 1.0, 0.2, 1.0])
+    np.testing.assert_allclose(upper / own[1], [1.0, 4.0, 1.0, 1.0])
+    np.testing.assert_array_equal(limits(intervals, predicted, [], 0.9), own)
 
 
 def test_too_few_rows_leave_it_out(trained: Dataset, predicted: np.ndarray) -> None:

@@ -1,14 +1,10 @@
 """Selection against known truth: the honest error and its interval, the sign ≈, `compare`, repeats, unequal groups.
 
-Each function makes so many sets of data whose truth is known, and returns what was found as rows (cell, figure, count):
-shares in percent, or ratios, and of how many sets or models. Run them with
-``python -m flopcast.benchmarks.calibration_selection --sets 200``; those that train take a second and more a set.
+Each function makes so many sets of data whose truth is known, and yields what was found.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +12,11 @@ import pandas as pd
 
 import flopcast as fc
 
-from ..arrays import FloatArray, IntArray
-from ..evaluation.paired import paired_difference
-from ..evaluation.selection import select
+from ...arrays import FloatArray, IntArray
+from ...evaluation.paired import paired_difference
+from ...evaluation.selection import select
+from .rows import Row, Rows, products, timed
 
-Rows = list[tuple[str, float, int]]
 GROUPS: Final[dict[str, IntArray]] = {
     **{f"{count} equal groups": np.full(count, 20) for count in (3, 4, 6, 10, 16)},
     **{f"{count} unequal groups": np.repeat([150, 8], [count // 5, count - count // 5]) for count in (10, 16, 32)},
@@ -49,40 +45,37 @@ def _selected(groups: IntArray, predictions: pd.DataFrame, replicates: int, seed
     return select(np.ones(len(groups)), predictions, groups, scheme="grouped", **options)
 
 
-def honest_interval(sets: int, seed: int = 0) -> Rows:
+def honest_interval(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)) -> Rows:
     """How often the 95 % interval of the honest error holds the true error of the model selected; stated over true."""
-    found: Rows = []
-    for place, (name, sizes) in enumerate(GROUPS.items()):
+    for place, name in enumerate(groups):
+        sizes = GROUPS[name]
         held, ratios = 0, []
         for number in range(sets):
-            groups, predictions, true = shifted(np.random.default_rng([seed, place, number]), sizes, 0.15)
-            chosen = _selected(groups, predictions, 400, number)
+            code, predictions, true = shifted(np.random.default_rng([seed, place, number]), sizes, 0.15)
+            chosen = _selected(code, predictions, 400, number)
             truth = dict(zip(predictions, true, strict=True))[chosen["name"]]
             held += bool(chosen["interval"][0] <= truth <= chosen["interval"][1])
             ratios.append(chosen["e_out"] / truth)
-        found.append((f"95 % interval of the honest error, {name}: holds, %", 100 * held / sets, sets))
-        found.append((f"honest error, {name}: stated / true, median", float(np.median(ratios)), sets))
-    return found
+        yield Row(f"95 % interval of the honest error, {name}: holds", held / sets, sets)
+        yield Row(f"honest error, {name}: stated / true, median", float(np.median(ratios)), sets, "")
 
 
-def equal_models(sets: int, seed: int = 0) -> Rows:
+def equal_models(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)) -> Rows:
     """How many models that are as good as all others, and how many that err twice as much, lack the sign ≈."""
-    found: Rows = []
-    for place, (name, sizes) in enumerate(GROUPS.items()):
+    for place, name in enumerate(groups):
+        sizes = GROUPS[name]
         lost = told = 0
         for number in range(sets):
-            groups, predictions, _ = shifted(np.random.default_rng([seed, place, number]), sizes, 0.0)
-            lost += MODELS - len(_selected(groups, predictions, 50, number)["tied"])
+            code, predictions, _ = shifted(np.random.default_rng([seed, place, number]), sizes, 0.0)
+            lost += MODELS - len(_selected(code, predictions, 50, number)["tied"])
             twice = predictions.assign(twice=predictions["m0"] ** 2)
-            told += "twice" not in _selected(groups, twice, 50, number)["tied"]
-        found.append((f"equal models without ≈, {name}, %", 100 * lost / (sets * MODELS), sets * MODELS))
-        found.append((f"models twice as wrong without ≈, {name}, %", 100 * told / sets, sets))
-    return found
+            told += "twice" not in _selected(code, twice, 50, number)["tied"]
+        yield Row(f"equal models without ≈, {name}", lost / (sets * MODELS), sets)
+        yield Row(f"models twice as wrong without ≈, {name}", told / sets, sets)
 
 
 def compared_runs(sets: int, seed: int = 0) -> Rows:
     """How often the 95 % interval of `compare` misses the true difference, and runs as good are called apart."""
-    found: Rows = []
     for place, (name, sizes) in enumerate({"2 equal groups": np.full(2, 20), **GROUPS}.items()):
         missed = apart = 0
         for number in range(sets):
@@ -92,32 +85,8 @@ def compared_runs(sets: int, seed: int = 0) -> Rows:
             told = paired_difference(first, other, groups, seed=number)
             missed += told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper
             apart += told.apart
-        found.append((f"95 % interval of compare, {name}: misses, %", 100 * missed / sets, sets))
-        found.append((f"equal runs called apart by compare, {name}, %", 100 * apart / sets, sets))
-    return found
-
-
-def _shapes(rng: np.random.Generator, sizes: Sequence[int]) -> pd.DataFrame:
-    """Return matrix products: so many different m of each weight shape."""
-    seen = rng.choice(96 * 96, len(sizes), replace=False)
-    parts = [
-        pd.DataFrame({"m": m, "n": 128 * (4 + code // 96), "k": 128 * (4 + code % 96), "shape": shape})
-        for shape, (code, size) in enumerate(zip(seen, sizes, strict=True))
-        for m in [rng.permutation(np.unique(np.round(2 ** rng.uniform(3, 14, 3 * size))))[:size]]
-    ]
-    return pd.concat(parts, ignore_index=True).assign(op="gemm", dtype_a="fp8", dtype_out="bf16")
-
-
-def _timed(rng: np.random.Generator, rows: pd.DataFrame, shifts: FloatArray, own: float, noise: float) -> pd.DataFrame:
-    """Return the rows with a time: 3 µs and 1.3 times a roofline, a shift of the weight shape and one of the row.
-
-    ``own`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise`` that of a measurement.
-    """
-    m, n, k = (rows[name].to_numpy(dtype=float) for name in "mnk")
-    us = 3 + 1.3 * np.maximum(2 * m * n * k / 1e9, (m * k + n * k + 2 * m * n) / 4e6)
-    problem = rows.groupby(["m", "n", "k"]).ngroup().to_numpy()
-    logs = shifts[rows["shape"]] + rng.normal(0, own, problem.max() + 1)[problem] + rng.normal(0, noise, len(rows))
-    return rows.assign(device="MI300X", duration_us=us * np.exp(logs)).drop(columns="shape")
+        yield Row(f"95 % interval of compare, {name}: misses", missed / sets, sets)
+        yield Row(f"equal runs called apart by compare, {name}", apart / sets, sets)
 
 
 def repeated_rows(sets: int, seed: int = 0) -> Rows:
@@ -125,18 +94,16 @@ def repeated_rows(sets: int, seed: int = 0) -> Rows:
     ratios, covered = [], []
     for number in range(sets):
         rng = np.random.default_rng([seed, number])
-        known, shifts = _shapes(rng, [16] * 10), rng.normal(0, 0.05, 10)
+        known, shifts = products(rng, [16] * 10), rng.normal(0, 0.05, 10)
         first = known.groupby("shape").head(8)
-        measured = _timed(rng, first.loc[first.index.repeat(8)], shifts, 0.15, 0.02)
-        new = _timed(rng, known.drop(first.index), shifts, 0.15, 0.02)
+        measured = timed(rng, first.loc[first.index.repeat(8)], shifts, 0.15, 0.02)
+        new = timed(rng, known.drop(first.index), shifts, 0.15, 0.02)
         run = fc.train(measured, target="MI300X", quick=True, each=True, scheme="kfold", seed=number)
         score = run.check(new).found.score
         ratios.append(run.selected["e_out"] / score.e_out)
         covered.append(score.coverage)
-    return [
-        ("repeats as rows, known shapes: stated / true error, median", float(np.median(ratios)), sets),
-        ("repeats as rows, known shapes: 90 % intervals hold, %", 100 * float(np.mean(covered)), sets),
-    ]
+    yield Row("repeats as rows, known shapes: stated / true error, median", float(np.median(ratios)), sets, "")
+    yield Row("repeats as rows, known shapes: 90 % intervals hold", float(np.mean(covered)), sets)
 
 
 def one_large_group(sets: int, seed: int = 0) -> Rows:
@@ -144,22 +111,24 @@ def one_large_group(sets: int, seed: int = 0) -> Rows:
     by_rows, by_groups = [], []
     for number in range(sets):
         rng = np.random.default_rng([seed, number])
-        known, shifts = _shapes(rng, [128] + [14] * 9), rng.normal(0, 0.06, 10)
+        known, shifts = products(rng, [128] + [14] * 9), rng.normal(0, 0.06, 10)
         new = known.groupby("shape").tail(8)
         run = fc.train(
-            _timed(rng, known.drop(new.index), shifts, 0.0, 0.03),
+            timed(rng, known.drop(new.index), shifts, 0.0, 0.03),
             target="MI300X",
             quick=True,
             scheme="kfold",
             seed=number,
         )
-        true = run.check(_timed(rng, new, shifts, 0.0, 0.03)).found.score.e_out
+        true = run.check(timed(rng, new, shifts, 0.0, 0.03)).found.score.e_out
         by_rows.append(run.selected["e_out"] / true)
         by_groups.append(run.selected["e_out_groups"] / true)
-    return [
-        ("one large group, even new sizes: mean over rows / true error, median", float(np.median(by_rows)), sets),
-        ("one large group, even new sizes: mean over groups / true error, median", float(np.median(by_groups)), sets),
-    ]
+    yield Row(
+        "one large group, even new sizes: mean over rows / true error, median", float(np.median(by_rows)), sets, ""
+    )
+    yield Row(
+        "one large group, even new sizes: mean over groups / true error, median", float(np.median(by_groups)), sets, ""
+    )
 
 
 def seeds_of_the_demo(sets: int, seed: int = 0) -> Rows:
@@ -170,14 +139,13 @@ def seeds_of_the_demo(sets: int, seed: int = 0) -> Rows:
         rule = min(row["e_out"] for row in cv["baselines"] if row["e_out"] is not None)
         worse += cv["selected"]["e_out_table"] > rule
         stated.append(cv["selected"]["e_out"])
-    return [
-        ("demo, quick: a simple rule errs less than what is selected, % of seeds", 100 * worse / sets, sets),
-        (
-            "demo, quick: honest error on unseen groups, largest / smallest of the seeds",
-            max(stated) / min(stated),
-            sets,
-        ),
-    ]
+    yield Row("demo, quick: a simple rule errs less than what is selected", worse / sets, sets)
+    yield Row(
+        "demo, quick: honest error on unseen groups, largest / smallest of the seeds",
+        max(stated) / min(stated),
+        sets,
+        "",
+    )
 
 
 def stopped_models(sets: int, seed: int = 0) -> Rows:
@@ -186,26 +154,4 @@ def stopped_models(sets: int, seed: int = 0) -> Rows:
     rows = [(cv["scheme"], row) for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])]
     scored = run.predictions.groupby(["scheme", "model"])["row"].nunique()
     few = sum(row["e_out"] is not None and scored[scheme, row["name"]] < len(run.dataset) for scheme, row in rows)
-    return [("demo: models with an E_out of fewer than all folds", few, len(rows))]
-
-
-CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
-    honest_interval: 200, equal_models: 200, compared_runs: 200, repeated_rows: 200, one_large_group: 200,
-    seeds_of_the_demo: 6, stopped_models: 1,
-}  # fmt: skip
-"""What is measured -> the most sets of it: those that train take long, and say enough with fewer."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the rows of all cells."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=200, help="sets of data a cell, at most")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    for cell, most in CELLS.items():
-        for name, figure, count in cell(min(options.sets, most), options.seed):
-            print(f"{name:90} {figure:8.2f}  of {count}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    yield Row("demo: models with an E_out of fewer than all folds", few, len(rows), "")

@@ -1,32 +1,28 @@
 """What the verdicts of `validate` and `check` are worth where the truth is known: false alarms, and power.
 
-Each function yields rows (cell, share of made-up tables, tables) of `sets` tables drawn with `seed`;
-`python -m flopcast.benchmarks.calibration_verdicts [SETS]` prints them.
+Each function yields shares of `sets` made-up tables drawn with `seed`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import FloatArray, IntArray
-from ..evaluation.checking import Outcome as Answer
-from ..evaluation.checking import assess
-from ..evaluation.intervals import ConformalIntervals
-from ..evaluation.linear_scaling import adjusted, gathered
-from ..evaluation.ranking import ranking
-from ..evaluation.verdicts import Evidence, Outcome, Verdict, judge
-from ..models.base import Candidate
-from ..models.linear.stepwise import Stepwise
-from ..models.suite import RELATIVE
-from ..models.target_space import RelativeError
-
-Row = tuple[str, float, int]
+from ...arrays import FloatArray, IntArray
+from ...evaluation.checking import Outcome as Answer
+from ...evaluation.checking import assess
+from ...evaluation.intervals import ConformalIntervals
+from ...evaluation.linear_scaling import adjusted, gathered
+from ...evaluation.ranking import ranking
+from ...evaluation.verdicts import Evidence, Outcome, Verdict, judge
+from ...models.base import Candidate
+from ...models.linear.stepwise import Stepwise
+from ...models.suite import RELATIVE
+from ...models.target_space import RelativeError
+from .rows import Row, Rows
 
 CLASSES: Final = 8
 MARGIN: Final = 0.10
@@ -44,17 +40,17 @@ FALSE: Final = {"rows scatter by twice the limit": (0.03, 0.20, False, 0.0),
                 "groups scatter by twice the limit": (0.20, 0.03, False, 0.0)}  # fmt: skip
 
 
-def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)) -> Iterator[Row]:
+def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)) -> Rows:
     """Yield how often a class of eight true ones is said to fail, and how often one that scatters is found to."""
     for name in sizes:
         for truth, setting in (TRUE | FALSE).items():
             told = [_validated(SIZES[name], setting, [seed, draw]) for draw in range(sets)]
             if truth in TRUE:
                 share = np.mean([any("fails" in one for one in outcomes) for outcomes in told])
-                yield f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets
+                yield Row(f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets)
             else:
                 share = np.mean([one is Outcome.SCATTER for outcomes in told for one in outcomes])
-                yield f"validate, {name}, {truth}: found", float(share), sets * CLASSES
+                yield Row(f"validate, {name}, {truth}: found", float(share), sets)
 
 
 def _validated(sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]) -> list[Outcome]:
@@ -87,7 +83,7 @@ CHECKED: Final = {  # groups trained, new groups, how groups differ, heavy tails
 }
 
 
-def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECKED)) -> Iterator[Row]:
+def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECKED)) -> Rows:
     """Yield what `check` says of rows that are as the training rows were, and of rows that are shifted by 10 %."""
     for name in settings:
         for shift in (0.0, 0.10):
@@ -96,8 +92,8 @@ def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECK
                 [one in kinds for one in told] for kinds in ((Answer.SHIFTED, Answer.RETRAIN), (Answer.VALID,))
             )
             if not shift:
-                yield f"check, {name}, unchanged: alarm", float(np.mean(alarms)), sets
-            yield f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets
+                yield Row(f"check, {name}, unchanged: alarm", float(np.mean(alarms)), sets)
+            yield Row(f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets)
 
 
 def _checked(trained: list[int], new: list[int], between: float, heavy: bool, shift: float, seed: list[int]) -> Answer:
@@ -121,7 +117,7 @@ NOISE_FEATURES: Final = 20
 GROUPS: Final = {"8 groups of 12": [12] * 8, "16 groups of 25": [25] * 16, "16 unequal groups": [160] * 2 + [6] * 14}
 
 
-def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GROUPS)) -> Iterator[Row]:
+def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GROUPS)) -> Rows:
     """Yield how many noise features that a stepwise search lists are called significant, and how many true ones."""
     for name in sizes:
         for kind in ("of each row", "constant within a group"):
@@ -134,8 +130,8 @@ def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GR
                 significant += sum(bool(row["significant"]) for row in noise)
                 found += any(row["feature"] == "host_us" and bool(row["significant"]) for row in table)
             share = significant / listed if listed else 0.0
-            yield f"p-values, {name}, noise {kind}: noise features listed that are significant", share, listed
-            yield f"p-values, {name}, noise {kind}: the true feature is significant", found / sets, sets
+            yield Row(f"p-values, {name}, noise {kind}: noise features listed that are significant", share, listed)
+            yield Row(f"p-values, {name}, noise {kind}: the true feature is significant", found / sets, sets)
 
 
 def _featured(rng: np.random.Generator, sizes: list[int], *, within: bool) -> _Features:
@@ -160,17 +156,3 @@ class _Features:
 _STEPWISE: Final = Candidate(
     "OLS/Forward/AIC", RelativeError(Stepwise(criterion="aic")), RELATIVE, selects_features=True, tests_features=True
 )
-
-CELLS: Final = (scaling_verdicts, check_verdicts, significant_features)
-
-
-def main() -> None:
-    """Print every cell."""
-    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    for cell in CELLS:
-        for name, share, count in cell(sets, 0):
-            print(f"{name:90s} {100 * share:5.1f} %  of {count}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

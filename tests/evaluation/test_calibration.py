@@ -1,0 +1,61 @@
+"""A small part of `make calibration`, with fixed seeds: bounds are quantiles of binomial distributions."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from flopcast.benchmarks.calibration.selection import equal_models, honest_interval
+from flopcast.benchmarks.calibration.spread import new_groups
+from flopcast.benchmarks.calibration.verdicts import check_verdicts, scaling_verdicts, significant_features
+
+
+def most(share: float, sets: int) -> float:
+    """Return what a true share of so many sets exceeds once in a thousand times."""
+    return float(stats.binom.ppf(0.999, sets, share)) / sets
+
+
+@pytest.mark.long
+def test_true_laws_rarely_fail_and_false_ones_are_found() -> None:
+    for cell, share, count, _ in scaling_verdicts(5, 1, ("16 groups of 25",)):
+        if cell.endswith("any fails"):
+            assert share <= most(0.07, count), cell
+        else:
+            assert 1 - share <= most(0.20, 8 * count), cell  # eight classes a table
+
+
+@pytest.mark.long
+def test_a_shifted_run_is_rarely_called_valid() -> None:
+    for cell, share, count, _ in check_verdicts(10, 1, ("16 unequal groups, 8 new",)):
+        if cell.endswith(("10%: still valid", "alarm")):
+            assert share <= most(0.05, count), cell
+        else:
+            assert share >= 0.5, cell
+
+
+def test_noise_that_a_search_lists_is_rarely_significant_and_what_is_true_is() -> None:
+    for cell, share, count, _ in significant_features(8, 1, ("16 groups of 25",)):
+        if cell.endswith("noise features listed that are significant"):
+            assert count > 5
+            assert share <= most(0.07, count), cell
+        else:
+            assert share == 1, cell
+
+
+def test_the_interval_of_the_honest_error_holds_and_equal_models_are_rarely_told_apart() -> None:
+    groups = ("6 equal groups", "10 unequal groups")
+    held = [row for row in honest_interval(40, 1, groups) if row.unit == "%"]
+    lost = [row for row in equal_models(10, 1, groups) if row.name.startswith("equal")]
+    assert len(held) == len(lost) == 2
+    for row in held:
+        assert 1 - row.figure <= most(0.10, row.count), row.name
+    for row in lost:
+        assert row.figure <= most(0.06, 20 * row.count), row.name  # twenty models a set
+
+
+def test_intervals_of_few_unequal_groups_hold_what_they_say() -> None:
+    for row in new_groups(12, 1, ("4 unequal groups", "6 equal groups")):
+        if row.name.endswith("hold, mean"):
+            assert 1 - row.figure <= most(0.13, 9 * row.count), row.name  # nine kinds of rows
+        elif row.unit == "":
+            assert 0.9 <= row.figure <= 1.4, row.name  # times the true width
