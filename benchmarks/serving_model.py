@@ -29,7 +29,7 @@ from ..operators.operators import complete
 from ..readers import read
 from ..workloads import serving_model as process
 from ..workloads.serving import described
-from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, Fit, Points, ServingModel
+from ..workloads.serving_model import BASES, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
 from .forecast_releases import RUNS, published_runs
 from .shared_data import SHARED_DATA
 
@@ -211,7 +211,7 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
     for basis, name in (("new model", "model"), ("new GPU", "GPU"), ("new engine", "engine")):
         for word in sorted(set(names[name][together])):
             yield basis, np.flatnonzero((names[name] == word) & together)
-    yield "later", np.flatnonzero((runs["measured"].fillna("") >= LATER).to_numpy() & together)
+    yield NEW_RELEASE, np.flatnonzero((runs["measured"].fillna("") >= LATER).to_numpy() & together)
     yield "new vendor", np.flatnonzero((runs["device"] == "MI300X").to_numpy())
 
 
@@ -261,7 +261,7 @@ def trusted(found: pd.DataFrame, runs: pd.DataFrame, points: Points) -> tuple[pd
         sums = {part: sum(_percent(own["law"] - part * (own["law"] - own["missed"]))) for part in PARTS}
         parts[basis] = min(PARTS, key=sums.__getitem__)
         found.loc[own.index, "missed"] = own["law"] - parts[basis] * (own["law"] - own["missed"])
-    own = found[found["question"] == "later"]
+    own = found[found["question"] == NEW_RELEASE]
     part = np.array([min(parts.get(one, 1.0) for one in basis) for basis in _later_bases(own, runs, points)])
     found.loc[own.index, "missed"] = own["law"] - part * (own["law"] - own["missed"])
     return found, parts
@@ -324,7 +324,7 @@ def later_covered(
     """Return the share of later runs within the intervals of what each rests on, the earlier ones being known."""
     crowd = queued[found["place"]].astype(int)
     rests = _later_bases(found, runs, points)
-    wide = [np.sqrt(sum(table[one][at] ** 2 for one in basis)) for basis, at in zip(rests, crowd, strict=True)]
+    wide = [process.spread_of(basis, table, at) for basis, at in zip(rests, crowd, strict=True)]
     return float(np.mean(found["missed"].abs().to_numpy() <= NINETY_PERCENT * np.array(wide)))
 
 
@@ -342,7 +342,7 @@ def board(
     """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage."""
     queued = process.queues(points.steps)
     rows = []
-    for question in (*BASES, "later", TWO_RUNS):
+    for question in (*BASES, NEW_RELEASE, TWO_RUNS):
         row: dict[str, Any] = {"left_out": question}
         column, of = ("given", "new model") if question == TWO_RUNS else ("missed", question)
         for time in TIMES:
@@ -354,7 +354,7 @@ def board(
             naive *= np.median(times / naive)
             each = {"learnt": np.abs(np.expm1(-own[column].to_numpy())), "roofline": np.abs(naive / times - 1)}
             inside = None
-            if question == "later":
+            if question == NEW_RELEASE:
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
                 inside = covered(own, queued, column)

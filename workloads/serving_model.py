@@ -39,6 +39,9 @@ from ..remarks import Remark, remark
 TIMES: Final = ("tpot_ms", "ttft_ms")
 BASES: Final = ("known setting", "new setting", "new model", "new GPU", "new engine", "new vendor")
 """What an answer rests on, the surest first: the configuration was measured, or it, the model, ... was not."""
+NEW_RELEASE: Final = "new release"
+"""Beside these: no release is named, or not one that the configuration was measured with. The width is at least that of
+runs after those learnt from."""
 TWO_RUNS: Final = "two runs"
 """The same where two runs of the setting are measured, with the fewest and the most requests under way."""
 TERMS: Final = (
@@ -77,7 +80,7 @@ class Fit:
     weights : ndarray of shape (n_runs,)
         Of the covariances with each run; 0 where a run did not measure this time.
     spreads : mapping of str to (float, float)
-        Standard deviation of the logarithm by `BASES`, without and with a queue.
+        Standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with a queue.
     trust : mapping of str to float
         By `BASES`, how much of what the law misses is added: 0 leaves it to the law, where that erred less.
     """
@@ -105,7 +108,7 @@ class Served:
     remarks : tuple of Remark
         What they rest on, and which two runs would narrow them.
     basis : tuple of str
-        Of each setting one of `BASES` (several joined by " and "), or `TWO_RUNS`.
+        Of each setting one of `BASES`, with others of them and `NEW_RELEASE` joined by " and ", or `TWO_RUNS`.
     """
 
     ttft_ms: FloatArray
@@ -180,7 +183,7 @@ class ServingModel:
             values[time] = np.exp(self._logs(here, time, np.array(trust)))
             spreads[time] = np.array(
                 [
-                    table[TWO_RUNS][crowd] if two else np.sqrt(sum(table[one][crowd] ** 2 for one in basis))
+                    spread_of((TWO_RUNS,) if two else basis, table, crowd)
                     for basis, crowd, two in zip(rests, queued, measured, strict=True)
                 ]
             )
@@ -209,7 +212,7 @@ class ServingModel:
             f"factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
         )
         found = [remark("serving-basis", text, basis=widest, runs=len(self.runs), tpot=now[0], ttft=now[1])]
-        if widest not in (BASES[0], TWO_RUNS):
+        if widest != BASES[0] and TWO_RUNS not in widest:
             text = (
                 "two measured runs of this setting, with the fewest and the most requests under way, narrow it "
                 f"to {then[0]:.2f} and {then[1]:.2f}: flopcast calibrate takes them"
@@ -312,7 +315,7 @@ def load(file: Path) -> ServingModel:
                 trust={name: float(part) for name, part in one["trust"].items()},
             )
         missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
-        if missing or any(set(fit.spreads) < {*BASES, TWO_RUNS} for fit in fits.values()):
+        if missing or any(not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()):
             raise KeyError(", ".join(missing) or "spreads")
     except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
@@ -556,11 +559,21 @@ def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> l
     news = {"vendor": BASES[5], "engine": BASES[4], "GPU": BASES[3], "model": BASES[2], "configuration": BASES[1]}
     lacking = {basis: ~np.isin(asked[name], known[name]) for name, basis in news.items()}
     lacking[BASES[3]] &= ~lacking[BASES[5]]  # a new vendor's GPU is new
+    unnamed = (asked["release"] == 0) | ~np.isin(asked["release"], known["release"])
+    pairs, measured = (one["configuration"] + one["release"] for one in (asked, known))  # hashes add up to one of both
+    unnamed |= ~np.isin(pairs, measured)
     found = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])
-        found.append((new[:-1] if len(new) > 1 else new) or BASES[:1])  # the configuration is new with any of them
+        new = (new[:-1] if len(new) > 1 else new) or BASES[:1]  # the configuration is new with any of them
+        found.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return found
+
+
+def spread_of(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int) -> float:
+    """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
+    found = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
+    return max(found, table[NEW_RELEASE][queued]) if NEW_RELEASE in basis else found
 
 
 def _factor(spread: float) -> float:

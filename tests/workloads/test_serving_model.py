@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.api.forecasting import calibrate, forecast
 from flopcast.datasets import SERVING_MODEL
 from flopcast.errors import DataError
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described
 from flopcast.workloads.serving_model import (
     BASES,
+    NEW_RELEASE,
     TIMES,
     TWO_RUNS,
     ServingModel,
@@ -38,10 +40,10 @@ def asked(*runs: dict[str, Any]) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def small() -> ServingModel:
-    """The model that ships, of 150 runs."""
+    """The model that ships, of 150 runs, which are trusted everywhere."""
     whole = shipped()
     keep = np.arange(0, len(whole.runs), len(whole.runs) // 150)
-    fits = {name: replace(fit, weights=fit.weights[keep]) for name, fit in whole.fits.items()}
+    fits = {name: replace(fit, weights=fit.weights[keep], trust={}) for name, fit in whole.fits.items()}
     return ServingModel(whole.runs.iloc[keep].reset_index(drop=True), fits, whole.about)
 
 
@@ -53,14 +55,17 @@ def test_the_file_is_small_and_says_where_it_is_from() -> None:
 
 
 def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
-    runs = asked({}, {"tp": 1, "dp": 4}, {"model": "mixtral-8x7b"}, {"device": "MI355X"}, {"device": "Arc Pro B60"})
-    found = shipped().served(runs)
-    assert found.basis == (BASES[0], BASES[1], BASES[2], BASES[3], BASES[5])
-    assert np.isfinite([found.ttft_ms[:4], found.tpot_ms[:4]]).all()
-    assert np.isnan([found.ttft_ms[4], found.tpot_ms[4]]).all()  # its links are not published
+    known = (
+        shipped().runs.query("engine_version != '' and apart == '' and concurrency == 4").iloc[[0]].assign(op="serving")
+    )
+    new = [{}, {"tp": 1, "dp": 4}, {"model": "mixtral-8x7b"}, {"device": "MI355X"}, {"device": "Arc Pro B60"}]
+    found = shipped().served(pd.concat([known, asked(*new)], ignore_index=True))
+    rests = (BASES[0], BASES[1], BASES[2], BASES[3], BASES[5])
+    assert found.basis == (BASES[0], *(f"{one} and {NEW_RELEASE}" for one in rests))
+    assert np.isfinite([found.ttft_ms[:5], found.tpot_ms[:5]]).all()
+    assert np.isnan([found.ttft_ms[5], found.tpot_ms[5]]).all()  # its links are not published
     for spread in (found.ttft_spread, found.tpot_spread):
-        assert (np.diff(spread[:3]) > 0).all()
-        assert spread[3] > spread[0]
+        assert (spread[1:] > spread[0]).all()
     assert [note.code for note in found.remarks] == ["serving-basis", "two-runs"]
 
 
@@ -116,3 +121,20 @@ def test_a_saved_model_says_the_same_and_another_file_is_refused(small: ServingM
     for name in ("foreign.parquet", "none.parquet"):
         with pytest.raises(DataError, match="no model of serving"):
             load(tmp_path / name)
+
+
+def test_runs_of_a_table_are_added_by_calibrate_and_read_by_forecast(
+    small: ServingModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flopcast.api.forecasting.shipped", lambda: small)
+    pd.DataFrame(
+        [RUN | {"model": "mixtral-8x7b", "concurrency": n, "ttft_ms": 100.0, "tpot_ms": 20.0} for n in (4, 64)]
+    ).to_csv(tmp_path / "runs.csv", index=False)
+    own = calibrate(tmp_path / "runs.csv")
+    assert isinstance(own, ServingModel)
+    own.save(tmp_path / "own.parquet")
+    asked_of = {"gpu": "H200", "gpus": 8, "tp": 8, "dtype": "fp8", "concurrency": [4, 64]}
+    found = forecast("mixtral-8x7b", release=str(tmp_path / "own.parquet"), **asked_of)
+    assert found.ways.query("tp == 8 and ep == 1")["tpot_ms"].to_numpy() == pytest.approx(20.0, rel=0.25)
+    with pytest.raises(DataError, match="no model of serving"):
+        forecast("mixtral-8x7b", release=str(tmp_path / "runs.parquet"), **asked_of)
