@@ -46,7 +46,7 @@ _THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
 _PIECE = 2**20
 """Bytes that are inflated at a time."""
-_RATIO, _SMALL = 300, 2**26
+_RATIO, _SMALL = 100, 2**26
 """Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
 _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
 
