@@ -26,6 +26,7 @@ DATA = {
     "datasets/README.md",
     "datasets/aiter_fp8.parquet",
     "datasets/scale_model.csv",
+    "datasets/serving_model.parquet",
     "traces/patterns.toml",
     "hardware/constants.toml",
     "hardware/counter_blocks.toml",
