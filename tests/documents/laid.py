@@ -109,6 +109,16 @@ def answered(path: Path) -> None:
     cases.assign(measured=1.2 * found.to_numpy()).to_csv(path, index=False)
 
 
+def served(path: Path) -> None:
+    """Write two runs of a benchmark of serving, into a folder."""
+    runs = pd.DataFrame({"concurrency": [1, 128], "ttft_ms": [150.0, 1500.0], "tpot_ms": [12.0, 35.0]}).assign(
+        op="serving", device="MI355X", model="deepseek-r1", engine="vllm", tp=8, dtype_a="fp8", dtype_b="fp8"
+    )
+    runs = runs.assign(input_len=1024, output_len=1024)
+    path.mkdir()
+    runs.to_csv(path / "runs.csv", index=False)
+
+
 def newer() -> pd.DataFrame:
     return products("MI300X", 5).assign(device="MI300X, ROCm 7")
 
@@ -293,6 +303,7 @@ LAID: Final[dict[str, Maker]] = {
     "runs/autumn": partial(run, seed=4),
     "scale runs.csv": sizes,
     "calibrate runs.csv": answered,
+    "results/": served,
     # Traces.
     "traces/": traces,
     "trace.json.gz": trace,
