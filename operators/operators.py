@@ -149,7 +149,7 @@ def group_labels(frame: pd.DataFrame) -> np.ndarray:
     labels = np.empty(len(frame), dtype=object)
     for op, rows in each_op(frame):
         part = op.complete(frame.iloc[rows])[list(op.group)]
-        code = part.groupby(list(op.group), sort=False, dropna=False).ngroup().to_numpy()
+        code = part.groupby(list(op.group), sort=False, dropna=False, observed=True).ngroup().to_numpy()
         first = part.iloc[np.unique(code, return_index=True)[1]]
         names = [op.label.format(**{str(c): _shown(v) for c, v in row.items()}) for row in first.to_dict("records")]
         labels[rows] = np.array(names, dtype=object)[code]
