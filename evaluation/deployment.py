@@ -26,7 +26,7 @@ from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import SCHEMES, Progress, evaluate
 from .domain import TrainedRange, trained_range
-from .extrapolation import GROWTH, Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
+from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .interval_scale import Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
 from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
@@ -102,7 +102,6 @@ class Deployed:
             "domain": self.domain.to_dict(),
             "baselines": self.fitted_baselines,
             "beyond": self.beyond and self.beyond.to_dict(),
-            "growth": GROWTH,
             "law": self.law and self.law.to_dict(),
         }
 

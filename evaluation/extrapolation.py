@@ -6,8 +6,8 @@ rule's g. What one operator has not reached another may have: predictions fade b
 widen by that of the row's own, and as much more as it erred than others. Which rule, the fade D and the widths are
 learnt by leaving ranges out: in each operator the quarter of largest work is predicted from the rest, and the quarter
 of least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit had seen, at the
-price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them. So half-widths grow
-with each doubling by `GROWTH` at least, and an interval holds what either rule alone says from one doubling on.
+price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them: an interval holds
+what either rule alone says from one doubling on, and is wide where the two disagree.
 
 Of workloads that a model knows nothing of, an analytic law speaks at the rates that training reached (`FallbackLaw`):
 the roofline (with a host, its measured time scaled by the ratio of the rooflines: the row keeps the rate that it
@@ -129,14 +129,6 @@ ENOUGH: Final = 200
 """Where the ends of all operators have fewer rows, they are larger, up to half."""
 LEAST_ROWS: Final = 20
 """Rows of each end that there must be, and rows outside the range of the others."""
-
-GROWTH: Final = 0.2
-"""By how much the half-width (log scale, of a 90 % interval) grows with each doubling outside the range, at least.
-
-Ranges left out tell how a law goes on, not where it ends: a knee or a step just outside was never seen. Chosen on five
-made-up tables a law and end, for small sizes of a roofline and of waves: with 0.15 intervals held 75 % beyond four
-doublings, with 0.2 83 % and more at each distance; for large sizes of waves 0.2 alone did not do (`limits`).
-"""
 
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
@@ -363,7 +355,7 @@ def learn_beyond(
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, judged, second, left_out.distance, wide, scale)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, second, wide, scale)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
@@ -490,7 +482,6 @@ def _coverage(
     predicted: FloatArray,
     mixed: FloatArray,
     second: Sequence[FloatArray],
-    distance: FloatArray,
     share: FloatArray,
     scale: FloatArray | None,
 ) -> Coverage:
@@ -509,8 +500,6 @@ def _coverage(
         times = by_operator(dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out])))
         outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest])
         options = {"scale": near[test], "outside": outside, "share": share[test], "wider": times[test]}
-        lower[test], upper[test] = limits(
-            inside, mixed[test], [one[test] for one in second], LEVEL, growth=GROWTH * distance[test], **options
-        )
+        lower[test], upper[test] = limits(inside, mixed[test], [one[test] for one in second], LEVEL, **options)
     known = np.isfinite(lower)
     return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

@@ -167,7 +167,6 @@ class ConformalIntervals:
         outside: ConformalIntervals | None = None,
         share: ArrayLike = 0.0,
         wider: ArrayLike = 1.0,
-        growth: ArrayLike = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper end of each prediction's interval.
 
@@ -183,8 +182,6 @@ class ConformalIntervals:
             Intervals of rows outside the trained range, and the share of the half-width that is theirs (see `outside`).
         wider : array-like of shape (n,) or float
             How many times wider theirs are in each row, if that was given to `outside`.
-        growth : array-like of shape (n,) or float
-            By how much the half-width (log scale, of a 90 % interval) exceeds that of a row inside the range at least.
 
         Returns
         -------
@@ -194,17 +191,13 @@ class ConformalIntervals:
         centre = np.asarray(predicted, dtype=np.float64)
         centre = np.where(np.isfinite(centre) & (centre > 0), centre, np.nan)
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
-        up, down = inside = reach * self.up_, reach * self.down_
+        up, down = reach * self.up_, reach * self.down_
         if outside is not None:
             theirs, far = np.asarray(share, dtype=np.float64), outside.radius(level) * _positive(wider)
             up, down = (
                 np.where(theirs < 1, (1 - theirs) * own, 0.0) + np.where(theirs > 0, theirs * far * side, 0.0)
                 for own, side in ((up, outside.up_), (down, outside.down_))
             )
-        least = np.asarray(growth, dtype=np.float64) * stats.norm.ppf((1 + level) / 2) / stats.norm.ppf((1 + LEVEL) / 2)
-        up, down = (
-            np.where(least > 0, np.maximum(far, own + least), far) for far, own in zip((up, down), inside, strict=True)
-        )
         with np.errstate(over="ignore"):
             return centre * np.exp(-down), centre * np.exp(up)
 

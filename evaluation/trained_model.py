@@ -120,9 +120,6 @@ class TrainedModel:
         What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
     groups : KnownGroups or None
         The groups that were trained; None in runs that did not keep them.
-    growth : float
-        By how much half-widths grow with each doubling outside the range at least (`extrapolation.GROWTH`); 0 in runs
-        of earlier versions.
     correction : Correction or None
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
@@ -138,7 +135,6 @@ class TrainedModel:
     beyond: Beyond | None = None
     law: FallbackLaw | None = None
     groups: KnownGroups | None = None
-    growth: float = 0.0
     correction: Correction | None = None
     prior: TrainedModel | None = None
 
@@ -198,7 +194,6 @@ class TrainedModel:
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
                 KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
-                float(manifest.get("growth", 0.0)),
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
                 prior,
             )
@@ -213,10 +208,8 @@ class TrainedModel:
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
-        if not np.isfinite(
-            [model.growth, *(figure for law in model.baselines.values() for figure in law.values())]
-        ).all():
-            raise ArtifactError(f"{source} is damaged (a baseline or growth is not finite): train again")
+        if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
+            raise ArtifactError(f"{source} is damaged (a baseline is not finite): train again")
         model._check_answers(source)
         return model
 
@@ -363,7 +356,7 @@ class TrainedModel:
                 continue
             lower[rows], upper[rows] = limits(
                 spread.intervals, predicted[rows], [one[rows] for one in second], level, widen=widen[rows],
-                scale=spread.scale(X[rows], alone[rows]), growth=self.growth * far[rows],
+                scale=spread.scale(X[rows], alone[rows]),
                 outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
             )  # fmt: skip
         elsewhere = np.isin(trained, (SIBLING, STRANGER))

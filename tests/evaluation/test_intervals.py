@@ -225,14 +225,3 @@ def test_errors_of_shuffled_folds_under_cover_new_groups() -> None:
         fresh, _ = grouped_errors(seed + 1000, shift=1.0)
         found.append(np.mean((lower <= np.exp(fresh)) & (np.exp(fresh) <= upper)))
     assert 0.7 < np.mean(found) < 0.82
-
-
-def test_growth_is_added_to_what_a_row_inside_has_and_follows_the_level() -> None:
-    rng = np.random.default_rng(0)
-    fitted = ConformalIntervals("kfold").fit(np.exp(rng.normal(0, 0.1, 500)), np.ones(500), np.arange(500))
-    for level, times in ((0.9, 1.0), (0.5, 0.6744897501960817 / 1.6448536269514722)):
-        near = fitted.bounds(np.ones(3), level)
-        far = fitted.bounds(np.ones(3), level, growth=[0.0, 0.2, 2.0])
-        for inside, outside, sign in zip(near, far, (-1, 1), strict=True):
-            added = sign * np.log(outside / inside)
-            np.testing.assert_allclose(added, times * np.array([0.0, 0.2, 2.0]), atol=1e-12)
