@@ -245,11 +245,6 @@ class Architecture:
         return self.mixture.visited if self.mixture else 0
 
     @property
-    def expert_ffn(self) -> int:
-        """Inner width of an expert."""
-        return self.mixture.width if self.mixture else 0
-
-    @property
     def mixture_layers(self) -> int:
         """Layers whose feed-forward part is a mixture of experts."""
         return self.mixture.layers if self.mixture else 0

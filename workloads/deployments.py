@@ -27,7 +27,7 @@ from . import known_models
 from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
 from .quantities import Prices
-from .releases import NORMAL, each, standard_normal
+from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
 from .serving_model import Served
 from .setting import WIDE, Setting, complete, most_weights
@@ -301,7 +301,7 @@ class _Drawn:
             for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
         )
         self.normal = standard_normal(2, DRAWS, seed)
-        self.sides = [0.5, (1 - level) / 2, (1 + level) / 2]
+        self.sides = middle_and_sides(level)
 
     def closed(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""

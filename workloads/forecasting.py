@@ -63,6 +63,7 @@ from .releases import (
     factors,
     find_release,
     known_releases,
+    middle_and_sides,
     standard_normal,
     unknown_release,
 )
@@ -460,18 +461,15 @@ def _quantiles(
     draws: FloatArray, rows: FloatArray, release: Release, level: float
 ) -> tuple[FloatArray, dict[str, tuple[float, float, float]]]:
     """Return median and limits of the seconds of the whole, shape (3,), and of each part."""
-    parts = np.quantile(draws * rows, _sides(level), axis=0).T.tolist()
+    parts = np.quantile(draws * rows, middle_and_sides(level), axis=0).T.tolist()
     named = {name: (part[0], part[1], part[2]) for name, part in zip(release.constants, parts, strict=True)}
-    return np.quantile(draws @ rows, _sides(level)), named
+    return np.quantile(draws @ rows, middle_and_sides(level)), named
 
 
-def _sides(level: float) -> list[float]:
-    return [0.5, (1 - level) / 2, (1 + level) / 2]
-
-
-def _limits(draws: FloatArray, level: float) -> list[float]:
+def _limits(draws: FloatArray, level: float) -> tuple[float, float, float]:
     """Return the median and the limits of draws."""
-    return np.quantile(draws, _sides(level)).tolist()
+    middle, lower, upper = np.quantile(draws, middle_and_sides(level)).tolist()
+    return middle, lower, upper
 
 
 def _add_network(
@@ -609,10 +607,9 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     plan = planned(layers, times)
     normal = standard_normal(len(PARTS), DRAWS, seed)
     ends = drawn_ends(layers, times, plan, normal)
-    low, high = (1 - level) / 2, (1 + level) / 2
-    middle, lower, upper = np.quantile(ends, [0.5, low, high]).tolist()
+    middle, lower, upper = _limits(ends, level)
     made = drawn_parts(times, plan, normal)
-    parts = {name: tuple(np.quantile(draws, [0.5, low, high]).tolist()) for name, draws in made.items()}
+    parts = {name: _limits(draws, level) for name, draws in made.items()}
     whole = sum(float(draws.mean()) for draws in made.values())
     spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
     computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))

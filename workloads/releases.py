@@ -116,6 +116,11 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
     return found
 
 
+def middle_and_sides(level: float) -> list[float]:
+    """Return which quantiles of draws are the answer and the limits of its interval: 0.5, lower, upper."""
+    return [0.5, (1 - level) / 2, (1 + level) / 2]
+
+
 def find_release(name: str, kind: str = "serving") -> Release:
     """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
 

@@ -33,7 +33,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
 from .inference import GIB
-from .releases import DRAWS, PRIORS, standard_normal
+from .releases import DRAWS, PRIORS, middle_and_sides, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201
 """Of HPCG: flop per byte that it moves."""
@@ -346,5 +346,5 @@ def _score(
     remarks: tuple[Remark, ...] = (),
     shares: dict[str, float] | None = None,
 ) -> Score:
-    middle, lower, upper = np.quantile(scores, [0.5, (1 - level) / 2, (1 + level) / 2]).tolist()
+    middle, lower, upper = np.quantile(scores, middle_and_sides(level)).tolist()
     return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, peak, inputs, remarks, shares or {})
