@@ -24,6 +24,7 @@ from .api.scaling import scale as scale
 from .api.tables import Measurements as Measurements
 from .api.tables import read as read
 from .api.tables import schema as schema
+from .api.targets import train_each as train_each
 from .api.training import Run as Run
 from .api.training import load as load
 from .api.training import train as train

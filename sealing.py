@@ -110,6 +110,12 @@ def check(folder: Path) -> Manifest | None:
     return manifest
 
 
+def which_run(folder: Path) -> str:
+    """Return what to give in the place of a folder that is no run: the runs within it, as of several targets."""
+    inner = sorted(str(one.parent) for one in folder.glob(f"*/{METRICS}"))
+    return f"give one of the runs in it ({few(inner)})" if inner else "give the one that `train` wrote"
+
+
 def signed_by(folder: Path, signers: Path) -> str:
     """Return who signed a run, of those that a file of allowed signers names (``ssh-keygen``, section ALLOWED SIGNERS).
 

@@ -39,6 +39,7 @@ from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
 from ..workers import one_thread
+from .devices import device
 from .tables import Data, items, load_measurements, names_of
 
 FILES = ("check.json", "check.html")
@@ -85,6 +86,8 @@ class Check(Shown):
         Of which run and data this is, and what was left out.
     run : Run
         What was checked.
+    learnt : Curve or None
+        Of another target, what `curve` with ``shifted_run`` gives, where that was asked for: its document goes along.
     """
 
     files = FILES
@@ -92,6 +95,7 @@ class Check(Shown):
     rows: pd.DataFrame
     facts: CheckFacts
     run: Trained
+    learnt: Shown | None = None
 
     @property
     def verdict(self) -> str:
@@ -120,7 +124,9 @@ class Check(Shown):
 
     def document(self) -> Document:
         """Return the findings as `report` shows them on terminals and pages."""
-        return check_document(self.found, self.rows, self.facts)
+        return check_document(
+            self.found, self.rows, self.facts, None if self.learnt is None else self.learnt.document()
+        )
 
     def correct(self, folder: str | Path) -> None:
         """Save the run with its shift corrected.
@@ -136,6 +142,11 @@ class Check(Shown):
             ``folder`` holds something that is not a run.
         """
         correction = self.correction
+        if self.facts.target != self.facts.trained_target:
+            raise DataError(
+                f"the run is for {self.facts.trained_target}, and corrected it would still say so: train on "
+                f"{self.facts.target}, or multiply by the factor"
+            )
         if correction is None:
             raise DataError(f"a factor corrects a run that is shifted; the verdict on this one is: {self.verdict}")
         out = Path(folder)
@@ -178,6 +189,7 @@ def check(
     data: Data,
     *,
     host: str | None = None,
+    target: str | None = None,
     interval: float = 0.9,
     margin: float = 0.10,
     where: Where = None,
@@ -198,6 +210,9 @@ def check(
         was trained on are left out.
     host : str, optional
         A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it.
+    target : str, optional
+        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU?
+        `curve`, with ``shifted_run``, says from how many of its rows on training anew errs less.
     interval : float, default=0.9
         Of the intervals whose coverage is tested.
     margin : float, default=0.10
@@ -238,11 +253,14 @@ def check(
     model = checked.trained
     if host is not None and model.recipe.host is None:
         raise ParameterError("host", "is given, but this run has none: it predicts from shapes alone")
+    if host is not None and target is not None:
+        raise ParameterError("target", "is given together with a host: replace one of them at a time")
     named = None if host is None else canonical_device(host)[0]
-    devices = [name for name in (named, _host(model), model.recipe.target.name) if name]
+    third = model.recipe.target.name if target is None else device(target, "target").name
+    devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
     measured = load_measurements(data, where, unit, default, devices, keep=keep)
     with one_thread():
-        rows, lost = _scored(checked, measured.frame, named or _host(model), names_of(group, "group"), interval)
+        rows, lost = _scored(checked, measured.frame, named or _host(model), third, names_of(group, "group"), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
     folds = {str(name): part for name, part in sorted(known.groupby("scheme"), key=lambda item: item[0] != chosen)}
@@ -255,7 +273,8 @@ def check(
         model=str(model.saved.manifest.get("selected", "?")),
         host=named or _host(model),
         trained_host=_host(model),
-        target=model.recipe.target.name,
+        target=third,
+        trained_target=model.recipe.target.name,
         metric=model.recipe.metric,
         level=interval,
         rejected=measured.rejected_by_reason,
@@ -281,16 +300,18 @@ def _host(model: TrainedModel) -> str | None:
 
 
 def _scored(
-    run: Trained, frame: pd.DataFrame, host: str | None, group: Sequence[str] | None, level: float
+    run: Trained, frame: pd.DataFrame, host: str | None, device: str, group: Sequence[str] | None, level: float
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
     model = run.trained
     target, metric = model.recipe.target, model.recipe.metric
     if host is None:
-        rows = one_per_problem(rows_of(frame, target.name), metric)[0]
+        rows = one_per_problem(rows_of(frame, device), metric)[0]
+        asked = rows if device == target.name else rows.assign(device=target.name)
     else:
-        rows = pair(frame, host, target.name, metric=metric).paired
-    answers = model.predict(model.as_asked(rows), level)
+        rows = pair(frame, host, device, metric=metric).paired
+        asked = model.as_asked(rows)
+    answers = model.predict(asked, level)
     bounds = on_each(work_of(rows), rows, model.recipe.host or target, bound, "unknown")
     kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
     whole = answers[["predicted", "lower", "upper"]].assign(
@@ -322,7 +343,7 @@ def _own_host(run: Trained, frame: pd.DataFrame, rows: pd.DataFrame, level: floa
     if own is None or not frame["device"].eq(own).any():
         return {}
     try:
-        theirs = _scored(run, frame, own, None, level)[0]
+        theirs = _scored(run, frame, own, run.trained.recipe.target.name, None, level)[0]
     except DataError:  # no pair of them
         return {}
     both = rows.merge(theirs, on=["source", "observed"], suffixes=("", "_own"))

@@ -12,12 +12,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..errors import ParameterError, counted
+from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.crossval import Progress, make_folds
 from ..evaluation.deployment import deploy
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape, check_level
-from ..evaluation.trained_model import TrainedModel
+from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
 from ..models.suite import OF_PRIOR
@@ -27,6 +28,8 @@ from ..report.html import Shown
 from ..report.learning import curve_document
 from ..table.conditions import Where
 from ..table.problems import HOST
+from .checking import Trained as RunLike
+from .checking import run_of
 from .devices import Device, device
 from .tables import Data, load_measurements, names_of
 from .training import Run, Trained, as_prior, trained_model
@@ -41,6 +44,7 @@ FOLDS: Final = 10
 ASKED: Final = 3000
 """Most held-out rows that are predicted in a draw."""
 ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
+SHIFTED = "the run, shifted"
 _OWN: Final = ("flops", "bytes", "compute_dtype", "bound")  # what a data set says of its rows by itself
 
 
@@ -51,13 +55,14 @@ class Curve(Shown):
     Attributes
     ----------
     draws : DataFrame
-        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior", "from the host"),
-        ``draw``, ``model`` (which was selected), ``e_out``, ``median_ape`` and ``affine`` (of the line through the
-        host's times, or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width`` (median of the
-        interval's width over the prediction).
+        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior", "from the host",
+        "the run, shifted"), ``draw``, ``model`` (which was selected), ``e_out``, ``median_ape`` and ``affine`` (of the
+        line through the host's times, or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width``
+        (median of the interval's width over the prediction).
     about : dict
         ``host``, ``target``, ``metric``, ``scheme``, ``interval``, ``seed``, and how many rows there are to draw from
-        (``pool``) and were held out (``held_out``).
+        (``pool``) and were held out (``held_out``). With a ``shifted_run`` its target, and ``anew_from``: from how many
+        rows on training anew errs less, None where it does with none of those tried.
     """
 
     files = ("curve.json", "curve.html")
@@ -97,6 +102,7 @@ def curve(
     default: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
+    shifted_run: str | Path | RunLike | None = None,
     models: str | Sequence[str] | None = MODELS,
     scheme: str = "grouped",
     interval: float = 0.9,
@@ -120,6 +126,9 @@ def curve(
         How often rows are held out and drawn.
     prior_run : str, Path or Run, optional
         A run over other devices, as for `train`; its own models (`models.suite.OF_PRIOR`) compete there too.
+    shifted_run : str, Path or Run, optional
+        A run from the same host, or from shapes alone, for another target: its predictions times one factor, the median
+        of observed / predicted over the rows drawn, stand beside training anew on these rows in the way it was trained.
     models : sequence of str, optional
         Models that compete on the rows drawn; None: all.
     scheme : {"grouped", "kfold"}
@@ -173,6 +182,11 @@ def curve(
         ways[WITH_PRIOR] = [known.told(target_rows, gpus[1])], None, known
     if gpus[0] is not None:
         ways[FROM_HOST] = [target_rows, host_rows], gpus[0], None
+    shifted = None if shifted_run is None else _shiftable(shifted_run, gpus[0], metric)
+    if shifted is not None:  # beside it only what was trained in the same way
+        ways = {
+            SHIFTED: ([host_rows.assign(device=(shifted.recipe.host or shifted.recipe.target).name)], None, None)
+        } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
     found, pools, held_out, done = list[dict[str, Any]](), list[int](), list[int](), 0
     total = draws * len(wanted) * len(ways)
     for draw in range(draws):
@@ -187,13 +201,15 @@ def curve(
                 done += 1
                 if count > len(pool):
                     continue
-                drawn = [part.iloc[order[:count]] for part in parts]
-                dataset = build_dataset(pd.concat(drawn, ignore_index=True), host=from_host, target=gpus[1], **options)
-                own = [*(told or ()), *OF_PRIOR] if taught else told
-                competition = compete(dataset, models=told and own, seed=seed, scheme=scheme)
-                model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured, taught))
-                answers = model.answer(parts[-1].iloc[asked], interval)[0]
-                scored = _scored(every.y[asked], answers)
+                if way == SHIFTED and shifted is not None:
+                    model, scored = shifted, _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval)
+                else:
+                    drawn = pd.concat([part.iloc[order[:count]] for part in parts], ignore_index=True)
+                    dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
+                    own = [*(told or ()), *OF_PRIOR] if taught else told
+                    competition = compete(dataset, models=told and own, seed=seed, scheme=scheme)
+                    model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured, taught))
+                    scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])
                 selected = str(model.saved.manifest["selected"])
                 found.append({"rows": count, "way": way, "draw": draw, "model": selected, **scored})
                 if progress is not None:
@@ -205,7 +221,45 @@ def curve(
         "scheme": scheme, "interval": interval, "draws": draws, "seed": seed, "pool": min(pools),
         "held_out": min(held_out), "left_out": [count for count in wanted if count > max(pools)],
     }  # fmt: skip
+    if shifted is not None:
+        about |= {"shifted_target": shifted.recipe.target.name, "anew_from": _anew_from(pd.DataFrame(found))}
     return Curve(pd.DataFrame(found), about)
+
+
+def _anew_from(draws: pd.DataFrame) -> int | None:
+    """Return from how many rows on training anew errs less than the run shifted, on average; None: with none tried."""
+    errors = draws.pivot_table("e_out", "rows", "way", sort=False).sort_index()
+    better = errors.drop(columns=SHIFTED).min(axis=1) < errors[SHIFTED]
+    lasting = better[::-1].cummin()
+    return int(lasting[lasting].index.min()) if lasting.any() else None
+
+
+def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> TrainedModel:
+    """Return the model of a run that predicts from this host, or a ParameterError."""
+    found = run_of(run).trained
+    recipe = found.recipe
+    if (own := recipe.host.name if recipe.host else None) != (host.name if host else None):
+        raise ParameterError(
+            "shifted_run", f"must predict from the same host, and this one does from {own or 'shapes alone'}"
+        )
+    if recipe.metric != metric or recipe.target == EVERY:
+        what = f"{recipe.metric} of {recipe.target.name}"
+        raise ParameterError("shifted_run", f"must predict {metric} of one device, and this one predicts {what}")
+    return found
+
+
+def _of_shifted(
+    model: TrainedModel, rows: pd.DataFrame, y: np.ndarray, drawn: np.ndarray, asked: np.ndarray, level: float
+) -> dict[str, float]:
+    """Return the errors of a run on rows asked about, shifted by the median of observed / predicted of those drawn."""
+    known = model.answer(rows.iloc[drawn], level)[0]["predicted"].to_numpy(dtype=float)
+    there = known > 0
+    shift = median_shift(np.log(y[drawn][there] / known[there]))
+    answers = model.answer(rows.iloc[asked], level)[0]
+    if shift is not None:
+        correction = Correction.of(shift, rows=int(there.sum()), groups=0)
+        answers = correction.applied(answers, level).assign(affine=answers["affine"] * shift.value)
+    return _scored(y[asked], answers)
 
 
 def _by_device(every: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:

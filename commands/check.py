@@ -21,6 +21,7 @@ from .options import (
     MarginOption,
     RunArgument,
     SeedOption,
+    TargetOption,
     UnitOption,
     WhereOption,
     announce,
@@ -39,6 +40,7 @@ def command(
     run: RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
     host: HostOption = None,
+    target: TargetOption = None,
     interval: IntervalOption = 0.9,
     margin: MarginOption = 0.10,
     corrected: Annotated[
@@ -55,12 +57,14 @@ def command(
 ) -> None:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
 
-    With --host a device of DATA takes the place of the run's host, and the answer says what that costs.
+    With --host a device of DATA takes the place of the run's host, and the answer says what that costs. With --target
+    one takes the place of its target, and the answer says from how many of its rows on training anew errs less.
     """
     if out is not None:
         check_output(out, FILES)
     settings: dict[str, Any] = {
         "host": host,
+        "target": target,
         "interval": interval,
         "margin": check_margin(margin),
         **parse_rows(where, unit, default, group=group, keep=keep or ()),
@@ -74,6 +78,12 @@ def command(
     if corrected is not None:
         check_run_folder(corrected)
     found = check(run, data, **settings)
+    if found.facts.target != found.facts.trained_target:
+        from ..api.learning import MODELS, curve
+
+        rows = {name: settings[name] for name in ("where", "group", "unit", "default", "keep", "interval", "seed")}
+        asked = {"host": found.run.trained.recipe.host, "target": target, "metric": found.facts.metric}
+        found = replace(found, learnt=curve(data, **asked, **rows, shifted_run=found.run, models=MODELS))
     if corrected is not None and found.correction is not None:
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))

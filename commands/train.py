@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, check_run_folder
+from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from .options import (
     AllOption,
     BudgetOption,
@@ -80,13 +80,16 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best."""
-    if out is not None:
-        check_run_folder(out)
+    """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.
+
+    Several targets have a run each where there is a --host, and without one a single run.
+    """
     data = check_data(data)
+    own, targets = parse_gpu(host), parse_targets(target)
+    if out is not None and (own is None or not isinstance(targets, list)):
+        check_run_folder(out)
     settings: dict[str, Any] = {
-        "host": parse_gpu(host),
-        "target": parse_targets(target),
+        "host": own,
         **parse_rows(where, unit, default, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "prior_run": prior_run,
@@ -110,16 +113,26 @@ def command(
     from ..report.terminal import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
-        from ..api.training import train  # here: what it imports takes seconds, and the options are checked before
+        # here: what these import takes seconds, and the options are checked before
+        from ..api.targets import Runs, train_each
+        from ..api.training import train
 
-        run = train(data, **settings, **options, progress=progress, command=command_line(context))
+        options |= {"progress": progress, "command": command_line(context)}
+        if own is not None and isinstance(targets, list):
+            found = train_each(data, targets=targets, **settings, **options)
+        else:
+            found = train(data, **settings | {"target": targets}, **options)
     if out is not None:
-        run.save(out)
+        found.save(out)
     from ..report.terminal import show
+
+    if isinstance(found, Runs):
+        show(found.document(out), *(out / name for name in TARGETS if out is not None), as_json=as_json)
+        return
     from ..report.training import training_document
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
-    found = training_document(
-        run.metrics, run.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
+    shown = training_document(
+        found.metrics, found.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
     )
-    show(found, *written, as_json=as_json)
+    show(shown, *written, as_json=as_json)

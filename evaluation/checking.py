@@ -395,11 +395,20 @@ def _groups(new: pd.DataFrame) -> list[Part]:
     """Return the groups: their median ratio between order statistics of their rows (the sign test's interval)."""
     found = []
     for name, rows in new.groupby("group", sort=True):
-        errors = np.sort(log_ratio(rows["observed"], rows["predicted"]))
-        least = int(stats.binom.ppf(ALPHA / 2, len(errors), 0.5)) - 1
-        shift = _interval(errors, errors[least], errors[-1 - least]) if least >= 0 else None
+        errors = log_ratio(rows["observed"], rows["predicted"])
+        shift = median_shift(errors)
         found.append(_scored(str(name), rows, errors, shift))
     return found
+
+
+def median_shift(errors: FloatArray) -> Interval | None:
+    """Return the median of observed / predicted of rows, given its logarithms (n,), by the ranks of a sign test.
+
+    None where the rows are too few (fewer than six) for an interval of level 0.95.
+    """
+    errors = np.sort(errors)
+    least = int(stats.binom.ppf(ALPHA / 2, len(errors), 0.5)) - 1
+    return _interval(errors, errors[least], errors[-1 - least]) if least >= 0 else None
 
 
 def _interval(errors: FloatArray, lower: float, upper: float) -> Interval:

@@ -154,9 +154,7 @@ class TrainedModel:
         """
         folder = run / artifact.MODEL
         if not folder.is_dir():
-            raise ArtifactError(
-                f"{run} is not a run folder (it has no {folder.name}/): give the one that `train` wrote"
-            )
+            raise ArtifactError(f"{run} is not a run folder (it has no {folder.name}/): {sealing.which_run(run)}")
         sealing.check(run)
         inner, prior = folder / artifact.PRIOR, None
         if inner.is_dir():

@@ -36,6 +36,7 @@ from .document import (
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
+from .learning import anew
 from .training import left_out, title
 
 SCHEMA: Final = 1
@@ -64,6 +65,7 @@ class CheckFacts:
     host: str | None
     trained_host: str | None
     target: str
+    trained_target: str
     metric: str
     level: float
     trained_rows: int
@@ -78,10 +80,16 @@ class CheckFacts:
     saved: str | None = None
 
 
-def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Document:
-    """Return what new measurements say of a run, for terminal, page and machines; ``table`` holds the rows scored."""
+def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None) -> Document:
+    """Return what new measurements say of a run, for terminal, page and machines.
+
+    ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the run's.
+    """
     answer = Lines([Line(f"{verdict(found)}.", _TONES[found.outcome])], "answer", medium="terminal")
-    why = Lines([Line(f"{said}.") for said in reasons(found, facts)], "answer")
+    told = reasons(found, facts)
+    if learnt is not None:
+        told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
+    why = Lines([Line(f"{said}.") for said in told], "answer")
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
@@ -115,9 +123,10 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts) -> Do
                 "Classes",
             ),
             Section("Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"),
+            *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
-        data=_json(found, facts),
+        data=_json(found, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 
 
@@ -154,6 +163,8 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
     if found.growth is not None:
         growth = found.growth
         said.append(f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})")
+    if facts.target != facts.trained_target:
+        said.append(f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s")
     if facts.host != facts.trained_host:
         replaced = f"from {facts.host} in place of {facts.trained_host} the error is"
         if facts.other_e_out is not None and facts.own_e_out is not None:
@@ -241,7 +252,10 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
     host = {"rows": facts.common_rows, "e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
     return {
         "schema": SCHEMA,
-        **{key: getattr(facts, key) for key in ("run", "model", "host", "trained_host", "target", "metric", "level")},
+        **{
+            key: getattr(facts, key)
+            for key in ("run", "model", "host", "trained_host", "target", "trained_target", "metric", "level")
+        },
         **vars(found.score),
         "verdict": str(found.outcome),
         "margin": found.margin,

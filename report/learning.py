@@ -61,7 +61,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
           if (table["answered"] < 1).any() else []),
     ]  # fmt: skip
     said = [_enough(table[table["way"] == way], way) for way in ways]
-    answer = _enough(table[table["way"] == ways[-1]], ways[-1])
+    answer = anew(about, table["rows"].max()) or _enough(table[table["way"] == ways[-1]], ways[-1])
     chart = Chart(
         "error against rows measured",
         [
@@ -90,6 +90,16 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         closing=[Headline(title(about), answer, medium="terminal")],
         data={"schema": SCHEMA, **about, "curve": records(table)},
     )
+
+
+def anew(about: Mapping[str, Any], most: int) -> str:
+    """Say from how many rows on training anew errs less than a run for another target, shifted; "" without one."""
+    if "anew_from" not in about:
+        return ""
+    shifted = f"the run for {about['shifted_target']}, shifted by one factor"
+    if about["anew_from"] is None:
+        return f"with up to {most:,} rows of {about['target']} training anew errs no less than {shifted}"
+    return f"from {counted(about['anew_from'], 'row')} of {about['target']} on training anew errs less than {shifted}"
 
 
 def _enough(part: pd.DataFrame, way: str) -> str:

@@ -32,6 +32,8 @@ DIGITS = 9
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
+TARGETS = ("targets.json", "targets.html")
+"""What a folder of runs for several targets has beside them."""
 _MOST_TEXT = 2**28  # bytes of metrics.json
 
 
@@ -150,7 +152,7 @@ def _metrics(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is not a folder: give the run folder that `train` wrote")
     if not path.exists():
-        raise ArtifactError(f"{folder} is not a run folder (it has no {METRICS}): give the one that `train` wrote")
+        raise ArtifactError(f"{folder} is not a run folder (it has no {METRICS}): {sealing.which_run(folder)}")
     try:
         metrics = msgspec.json.decode(sealing.plain_content(path, _MOST_TEXT, "train again"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +50,8 @@ from .document import (
     rows,
 )
 from .figures import agreement_chart, inlier_chart
-from .formats import NONE, counted, figure, known, number, percent, share
-from .run_folder import ordered, reference, simplest
+from .formats import NONE, between, counted, figure, known, number, percent, share
+from .run_folder import ANALYTIC, ordered, reference, simplest
 
 Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
@@ -150,6 +151,59 @@ def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: b
         sections=[Section("Files", [Table(columns("file", numbers=("bytes", "SHA-256")), rows(cells), "files")])],
         closing=[lines([f"{counted(len(cells), 'file')} as sealed; {known}."])],
         data={**to_builtins(manifest), "signed": signed, "signer": signer},
+    )
+
+
+def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | None) -> Document:
+    """Return what runs from one host say of their targets, beside each other: the honest errors, and the rules'.
+
+    ``runs`` are their ``metrics.json`` by target, ``places`` the folders they are saved in.
+    """
+    schemes = list(dict.fromkeys(cv["scheme"] for metrics in runs.values() for cv in metrics["cv"]))
+    heads = (
+        Column("target"),
+        *(Column(head, "number") for head in ("pairs", "groups")),
+        Column("FLOPS scaling, %", "number"),
+        Column("best rule"),
+        Column("its error, %", "number"),
+        Column("selected"),
+        *(Column(head, "number") for head in ("error, %", "95 %", "within 10 %")),
+    )
+    records, sections = list[dict[str, Any]](), list[Section]()
+    for name in schemes:
+        cells = []
+        for target, metrics in runs.items():
+            cv = next((one for one in metrics["cv"] if one["scheme"] == name), {})
+            chosen, rule, law, data = cv.get("selected") or {}, simplest(cv) or {}, reference(cv) or {}, metrics["data"]
+            bounds = chosen.get("interval") or (nan, nan)
+            within = (chosen.get("ir") or {}).get("10")
+            analytic = law.get("e_out") if law.get("name") == ANALYTIC else None
+            cells.append(
+                (
+                    target, f"{data['n']:,}", f"{data['groups']:,}", number(analytic), str(rule.get("name", NONE)),
+                    number(rule.get("e_out")), str(chosen.get("name", NONE)), number(chosen.get("e_out")),
+                    between(*bounds, form="{:.1f}"), number(within),
+                )
+            )  # fmt: skip
+            figures_of = {"rule": rule.get("name"), "rule_e_out": rule.get("e_out"), "flops_e_out": analytic}
+            honest = {"selected": chosen.get("name"), "e_out": chosen.get("e_out"), "ir_10": within}
+            records.append({"target": target, "scheme": name, "n": data["n"], **figures_of, **honest})
+        caption = "errors with the price of the choice, beside those of FLOPS scaling and of the best simple rule"
+        sections.append(Section(left_out(name), [Table(heads, rows(cells), left_out(name), caption)]))
+    first = next(iter(runs.values()))["data"]
+    saved = [f"{target}: {place}" for target, place in (places or {}).items()]
+    return Document(
+        title=f"{first['host']} → {', '.join(runs)}",
+        lead=f"Predicted: {metric(first)}; a model for each target",
+        sections=sections,
+        closing=[Lines(lines(saved or [_UNSAVED]).lines, medium="terminal")],
+        footer=footer(next(iter(runs.values())).get("provenance") or {}),
+        data={
+            "schema": 1,
+            "host": first["host"],
+            "targets": records,
+            "folders": {one: place.name for one, place in (places or {}).items()},
+        },
     )
 
 

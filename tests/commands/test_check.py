@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.api import learning
 from flopcast.errors import ArtifactError, DataError
 from flopcast.tests.commands import running
 
@@ -98,6 +99,30 @@ def test_another_host_takes_the_place_of_the_trained_one_and_its_cost_is_told(ru
     assert other["rows"] == 48
     assert other["own_e_out"] < 5 < 10 < other["e_out"]
     assert found.facts.trained_host == "MI300X"
+
+
+def test_a_run_is_held_against_a_third_gpu_and_training_anew_on_it(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "MODELS", ("Additive",))
+    data = gemms(1, factor=1.3).replace({"device": {"MI355X": "MI325X"}})
+    code, out, _ = call(run, written(data, tmp_path / "third.csv"), "--target", "MI325X", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["verdict"], found["target"], found["trained_target"]) == ("shifted", "MI325X", "MI355X")
+    assert found["shift_interval"]["lower"] < 1.3 < found["shift_interval"]["upper"]
+    errors = pd.DataFrame(found["anew"]["curve"]).pivot_table("e_out", "rows", "way")
+    assert list(errors.columns) == ["from the host", "the run, shifted"]
+    assert (errors["the run, shifted"] < 5).all()  # one factor is all that differs
+    with pytest.raises(DataError):
+        fc.check(run, data, target="MI325X").correct(tmp_path / "corrected")
+
+
+@pytest.mark.parametrize(("law", "expected"), [("shift", None), ("other", 30)])
+def test_from_how_many_rows_on_training_anew_errs_less(law: str, expected: int | None) -> None:
+    draws = pd.DataFrame({"rows": [10, 10, 30, 30], "way": ["the run, shifted", "from the host"] * 2})
+    errors = {"shift": [3.0, 2.0, 3.0, 4.0], "other": [3.0, 4.0, 3.0, 2.0]}[law]
+    assert learning._anew_from(draws.assign(e_out=errors)) == expected
 
 
 @pytest.mark.no_cover

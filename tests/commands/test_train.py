@@ -354,6 +354,39 @@ def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, argument
     assert "Traceback" not in result.stderr
 
 
+def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_other(data: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(data)
+    third = table[table["device"] == TARGET.name].assign(device="MI325X")
+    table = pd.concat([table, third.assign(t_us=1.5 * third["t_us"])])
+    table.to_csv(tmp_path / "three.csv", index=False)
+    words = [
+        "--host",
+        HOST.name,
+        "--target",
+        f"{TARGET.name},MI325X",
+        "--models",
+        "OLS",
+        "--jobs",
+        "1",
+        "--quiet",
+        "--json",
+    ]
+    code, out, _ = call("train", tmp_path / "three.csv", *words, "--out", tmp_path / "runs")
+    assert code == 0
+    stated = {(row["target"], row["scheme"]): row["e_out"] for row in json.loads(out)["targets"]}
+    for target in (TARGET.name, "MI325X"):
+        run = job.load(tmp_path / "runs" / target)
+        assert run.metrics["data"]["target"] == target
+        assert {cv["scheme"]: cv["selected"]["e_out"] for cv in run.metrics["cv"]} == pytest.approx(
+            {scheme: error for (name, scheme), error in stated.items() if name == target}
+        )
+    refused = call("predict", tmp_path / "runs", tmp_path / "three.csv")
+    assert (refused.exit_code, len(refused.stderr.strip().splitlines())) == (2, 1)
+    assert "runs/MI325X" in refused.stderr.replace("\n", "")
+    missing = call("train", data, *words)
+    assert missing.exit_code == 2
+
+
 def test_quick_runs_two_models_and_says_which_it_left_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paired = build_dataset(read([data]).frame, host=HOST, target=TARGET)
     assert set(suites.QUICK) <= {candidate.name for candidate in suite("default", columnar(paired))}

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.api import learning
 from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
 from flopcast.scaling import trials
@@ -55,6 +56,7 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
     monkeypatch.setattr(trials, "published_trials", hasty_trials)
+    monkeypatch.setattr(learning, "MODELS", ("Additive",))
     reader = Reader()
     for step in FOLLOWED[name]:
         reader.follow(step)

@@ -1,0 +1,127 @@
+"""Several targets at once: the same host measurements to a model for each, its errors beside the others'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..datasets import DEFAULT_HOST
+from ..errors import ParameterError
+from ..output import check_output, dumps, whole_folder
+from ..report.document import Document
+from ..report.html import page
+from ..report.notebook import framed
+from ..report.run_folder import TARGETS
+from ..report.training import targets_document
+from ..table.problems import rows_of
+from .devices import Device, device
+from .tables import Data, check_devices, load_measurements
+from .training import Run, train
+
+
+class Runs(Mapping[str, Run]):
+    """A run per target, by its name, all from one host.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.train_each(host="MI355X", targets=["MI300X"], where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> found["MI300X"].selected["name"] in ("OLS", *found["MI300X"].table["name"])
+    True
+    """
+
+    def __init__(self, runs: Mapping[str, Run]) -> None:
+        self._runs = dict(runs)
+        self.folders = {name: re.sub(r"[^\w.-]+", "-", name).strip("-.") for name in runs}
+
+    def __getitem__(self, target: str) -> Run:
+        return self._runs[target]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Errors of all baselines and models (`Run.table`), the target in the first column."""
+        return (
+            pd.concat([run.table.assign(target=name) for name, run in self.items()]).set_index("target").reset_index()
+        )
+
+    def document(self, out: Path | None = None) -> Document:
+        """Return the targets beside each other, for readers; ``out`` is where the runs are saved."""
+        return targets_document(
+            {name: run.metrics for name, run in self.items()}, None if out is None else self.places(out)
+        )
+
+    def places(self, out: Path) -> dict[str, Path]:
+        """Return the run folder of each target in a folder."""
+        return {name: out / folder for name, folder in self.folders.items()}
+
+    def save(self, folder: str | Path) -> None:
+        """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            ``folder`` holds other files or cannot be written.
+        """
+        out = Path(folder)
+        check_output(out, (*TARGETS, *self.folders.values()))
+        document = self.document(out)
+        with whole_folder(out) as stage:
+            for name, place in self.places(stage).items():
+                self[name].save(place)
+            for name, text in zip(TARGETS, (dumps(document.data, missing=True), page(document)), strict=True):
+                (stage / name).write_text(text, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Runs for {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        return framed(repr(self)[1:-1], self.table)
+
+
+def train_each(
+    data: Data | None = None, *, host: Device | None = None, targets: Sequence[Device], **options: Any
+) -> Runs:
+    """Train a model for each of several targets from what one host measured.
+
+    Parameters
+    ----------
+    data : path, DataFrame, Measurements, or a sequence of them, optional
+        Read once; None: the embedded measurements.
+    host : str, Path or GPU, optional
+        The device that was measured; by default that of the embedded measurements.
+    targets : sequence of str, Path or GPU
+        The devices to predict. One model over several devices, without a host, is what `train` makes of a list.
+    options
+        Those of `train`.
+
+    Returns
+    -------
+    Runs
+        A mapping of each target's name to its `Run`.
+
+    Raises
+    ------
+    FlopcastError
+        As `train`; a device that no row is of is refused before the first training.
+    """
+    gpus = [device(one, "targets") for one in targets]
+    host = device(DEFAULT_HOST if host is None else host, "host")
+    names = [host.name, *(gpu.name for gpu in gpus)]
+    if len(set(names)) < len(names) or not gpus:
+        raise ParameterError("targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}")
+    read = {name: options[name] for name in ("where", "unit", "default", "each", "keep") if name in options}
+    measured = load_measurements(data, devices=names, **read)
+    check_devices(measured, names)
+    for name in names:
+        rows_of(measured.frame, name)  # refuses one that no row is of
+    return Runs({gpu.name: train(measured, host=host, target=gpu, **options) for gpu in gpus})
