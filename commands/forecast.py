@@ -1,14 +1,15 @@
 """Whole workloads: ``flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --batch 16 --input-len 2048 ...``.
 
 With a model alone it is inference, serving, or the user's own operators; ``train`` (a training step), ``cases`` (a
-table of settings), ``hpl`` and ``hpcg`` are commands of their own. An option is called as the field that it sets
-(`workloads.setting.FIELDS`).
+table of settings), ``hpl``, ``hpcg``, ``hpl-mxp`` and ``kernel`` are commands of their own. An option is called as the
+field that it sets (`workloads.setting.FIELDS`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -146,9 +147,7 @@ OutOption = Annotated[
     typer.Option("--out", "-o", help="Folder for the page, its JSON and a table; or the table alone, .csv."),
 ]
 RankGpuOption = Annotated[str, typer.Option(metavar="NAME", help="GPUs that are asked about: names or TOML files.")]
-RankGpusOption = Annotated[
-    int, typer.Option(metavar="N", help="How many GPUs; several numbers make a grid, 1:256 doubles.")
-]
+RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)]
 
 MODEL: Final = "MODEL"
 """What the command is listed as that is meant where no other is named."""
@@ -170,7 +169,7 @@ app = typer.Typer(cls=_Model, no_args_is_help=True, add_completion=False, pretty
 
 
 def command() -> None:
-    """Forecast a whole workload from its configuration: inference, serving, a training step, HPL, HPCG."""
+    """Forecast a whole workload from its configuration: inference, serving, a training step, benchmarks of HPC."""
 
 
 def run_(
@@ -383,6 +382,46 @@ def hpcg(
     _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json)
 
 
+def hpl_mxp(
+    context: typer.Context,
+    gpu: RankGpuOption,
+    gpus: RankGpusOption,
+    peak_share: Annotated[Any, _drawn("Part of the 16-bit matrix peak that HPL-MxP reaches.", "0.63±0.3")] = None,
+    out: OutOption = None,
+    interval: IntervalOption = 0.9,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees."""
+    from ..workloads.supercomputers import hpl_mxp as forecast
+
+    drawn = _spreads({"peak_share": peak_share})
+    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json)
+
+
+def kernel(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fft, stencil (7 points) or dslash (Wilson's, of QCD).")],
+    gpu: RankGpuOption,
+    gpus: RankGpusOption,
+    points: Annotated[int, typer.Option(help="Of each axis: three axes, four of dslash.")],
+    number_format: Annotated[str, typer.Option(help="fp64, fp32 or fp16.")] = "fp64",
+    stream: Annotated[Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")] = None,
+    kernel_share: Annotated[Any, _drawn("Part of STREAM that the kernel reaches.", "by kernel")] = None,
+    network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "20±0.15")] = None,
+    out: OutOption = None,
+    interval: IntervalOption = 0.9,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator."""
+    from ..workloads.supercomputers import kernel as forecast
+
+    drawn = _spreads({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
+    options = drawn | {"points": points, "number_format": number_format, "interval": interval, "seed": seed}
+    _score(context, partial(forecast, name), gpu, gpus, options, out, as_json)
+
+
 def _stated(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -432,7 +471,7 @@ def _score(
     context: typer.Context,
     forecast: Callable[..., Any],
     gpu: str,
-    gpus: int,
+    gpus: int | list[int],
     options: dict[str, Any],
     out: Path | None,
     as_json: bool,
@@ -441,12 +480,14 @@ def _score(
     if out is not None:
         check_output(out, files)
     from ..report.document import footer
-    from ..report.forecast import score_document
+    from ..report.forecast import score_document, scores_document
     from ..report.html import save_page
     from ..report.terminal import show
 
     device = find(gpu)
-    document = score_document(forecast(device, gpus, **options), options["interval"], device.name)
+    scores = [forecast(device, count, **options) for count in (gpus if isinstance(gpus, list) else [gpus])]
+    told = score_document(scores[0], options["interval"], device.name)
+    document = scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
     if out is not None:
         save_page(out, replace(document, footer=footer(made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=as_json)
@@ -457,3 +498,5 @@ app.command("train")(run_command(train))
 app.command("cases")(run_command(cases))
 app.command("hpl")(run_command(hpl))
 app.command("hpcg")(run_command(hpcg))
+app.command("hpl-mxp")(run_command(hpl_mxp))
+app.command("kernel")(run_command(kernel))

@@ -23,7 +23,7 @@ from ..workloads.quantities import Prices
 from ..workloads.releases import Release
 from ..workloads.serving_model import BASES, TIMES, TWO_RUNS, ServingModel
 from ..workloads.setting import Setting
-from ..workloads.supercomputers import Score
+from ..workloads.supercomputers import Score, turning_point
 from .document import (
     Bar,
     Bars,
@@ -58,9 +58,12 @@ INPUTS: Final = {
     "bandwidth_gbs": "memory bandwidth, GB/s per device",
     "stream": "share of the bandwidth that a stream reaches",
     "reached": "share of the stream that HPCG reaches",
+    "peak_share": "share of the 16-bit peak that HPL-MxP reaches",
+    "kernel_share": "share of the stream that the kernel reaches",
+    "points": "points of each axis",
     "scaling": "share that is left on so many devices",
 }
-"""What a score of HPL or HPCG is made of."""
+"""What a score is made of."""
 MEMORY: Final = {
     "weights": "weights",
     "gradients": "gradients",
@@ -204,11 +207,11 @@ def _bars(one: Forecast) -> list[Part]:
 
 
 def score_document(score: Score, level: float, gpu: str = "device") -> Document:
-    """Return a forecast score of HPL or HPCG on so many of a GPU for readers."""
+    """Return a forecast score on so many of a GPU for readers."""
     name = score.benchmark.upper()
     beneath = (
         f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean {_flops(score.mean)}. "
-        f"The peak alone, {_PEAKS[score.benchmark]}, is the simplest rule."
+        f"The peak alone, {_PEAKS.get(score.benchmark, 'of the memory')}, is the simplest rule."
     )
     told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
     data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
@@ -228,7 +231,42 @@ def score_document(score: Score, level: float, gpu: str = "device") -> Document:
     )
 
 
-_PEAKS: Final = {"hpl": "of 64-bit arithmetic", "hpcg": "of the memory"}
+def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document:
+    """Return scores on rising numbers of a GPU for readers, with the number from which more of them pay less."""
+    first, turn = scores[0], turning_point(scores)
+    name, last = first.benchmark.upper(), scores[-1]
+    if turn is None:
+        kept = last.predicted / last.devices / (first.predicted / first.devices)
+        said = f"no turning point up to {last.devices:,} devices, where each keeps {share(kept)} of its score"
+    elif turn.why == "half":
+        said = f"turning point: from {turn.devices:,} devices on each gives less than half of its score"
+    else:
+        said = f"turning point: from {turn.devices:,} devices on most of the time is {PARTS[turn.why].casefold()}"
+    parts = list(first.shares)
+    cells = [
+        (
+            f"{one.devices:,}", _flops(one.predicted), f"{_flops(one.lower)} … {_flops(one.upper)}",
+            share(one.predicted / one.devices / (first.predicted / first.devices)), *map(share, one.shares.values()),
+        )
+        for one in scores
+    ]  # fmt: skip
+    heads = ("devices", "score", f"{100 * level:g} % interval", "per device", *(PARTS[part] for part in parts))
+    caption = f"per device: of the score that each of {first.devices:,} has; the others: parts of the time"
+    told = [{key: value for key, value in vars(one).items() if key != "remarks"} for one in scores]
+    return Document(
+        title=f"{name} on {first.devices:,} to {last.devices:,} × {gpu}",
+        lead="A forecast: the median of what the inputs and their spreads give",
+        opening=[lines([f"{said}."], "answer")],
+        sections=[
+            Section("Score by devices", [Table(columns(numbers=heads), rows(cells), "score by devices", caption)]),
+            Section("Remarks", [Lines(remarked(note for one in scores for note in one.remarks), "list")]),
+        ],
+        data={"schema": SCHEMA, "level": level, "scores": told, "turning_point": turn and vars(turn)},
+    )
+
+
+_PEAKS: Final = {"hpl": "of 64-bit arithmetic", "hpl-mxp": "of 16-bit products"}
+"""What the peak is of; of the memory in all else."""
 
 
 def release_document(release: Release) -> Document:
@@ -519,6 +557,7 @@ PARTS: Final = {
     "update": "updates of the rest",
     "panel": "panels, not hidden",
     "swap": "swaps of rows",
+    "memory": "passes through the memory",
     "residual": "what the model leaves",
     "model": "another model",
     "release": "another release",

@@ -12,6 +12,10 @@ An ONNX model enters `onnx_layers`: every node that computes is a layer, and wai
 Nodes are taken one by one, as a runtime without fusion runs them. Views, constants, and what is computed of constants
 or of sizes alone are no layers.
 
+A trace of an MPI program (`readers.mpi_trace`: SimGrid's time-independent form, OTF2) enters `mpi_layers`: what the
+rank that computes the most does between its messages, with its times, and the messages, which are computed anew. A
+blocking message and a wait hold it up; a message sent in the background goes out beside what it computes.
+
 The input of two published planners enters `published_layers`, nodes with the times that were measured and edges between
 them:
 
@@ -36,12 +40,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, counted, few
 from ..operators.call import Tensor
 from ..operators.operators import OPS
 from ..output import visible
 from ..projection.collective_laws import collective_of
 from ..readers.execution_trace import read_execution_trace
+from ..readers.mpi_trace import LATER, WAIT, read_mpi_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark
 from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call
@@ -50,6 +55,8 @@ Layers = tuple[list[dict[str, Any]], list[Remark]]
 
 NAMED: Final = 5
 """Operators without a law that are named."""
+_SPEED: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) ?([kMGTPE]?)(?:f|flop/s)")
+"""A speed as SimGrid writes it."""
 _OPERATOR: Final = re.compile(r"\w+::\w+")
 _PHASES: Final = (("autograd::engine", "backward"), ("Optimizer.step", "optimizer"))
 _LAUNCH: Final = "nccl:"
@@ -244,6 +251,59 @@ _COPIES: Final = frozenset(
     {"Concat", "DepthToSpace", "Expand", "Pad", "Slice", "SpaceToDepth", "Split", "Tile", "Transpose"}
 )
 _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
+
+
+def mpi_layers(path: Path, unit: str = "") -> Layers:
+    """Return the layers of a trace of an MPI program, and what is to be said of them.
+
+    ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``.
+
+    Raises
+    ------
+    ParameterError
+        The trace has amounts and no speed is stated, or it has times and one is.
+    DataError
+        The trace cannot be read, or holds no action.
+    """
+    trace = read_mpi_trace(path)
+    stated = _SPEED.fullmatch(unit.strip())
+    if trace.timed == bool(unit) or (unit and not stated):
+        told = "is for traces without times, and this one has them" if trace.timed else (
+            f"must say the speed that the amounts stand for, as smpi/host-speed did: 120Gf, 1e9f, got {unit!r}"
+        )  # fmt: skip
+        raise ParameterError("time_unit", told)
+    per_us = 1e-6 if stated is None else float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
+    if not 1e-9 < per_us < 1e15:
+        raise ParameterError("time_unit", f"must be a speed above 1 kf, got {unit!r}")
+    scale = 1e6 if stated is None else 1 / per_us
+    rank, lost = trace.longest(), Counter(trace.skipped)
+    layers: list[dict[str, Any]] = []
+    before: list[str] = []  # what the next one waits for
+    under_way: list[str] = []
+    for action in trace.ranks[rank]:
+        collective = collective_of(action.collective)
+        if action.kind == WAIT:
+            before, under_way = before + under_way, []
+            continue
+        if action.collective and not collective:
+            lost[action.collective] += 1
+            continue
+        name = f"{collective or 'compute'} {len(layers) + 1}"
+        message = {"collective": collective, "message_bytes": action.message_bytes}
+        does = message if collective else {"time_us": action.amount * scale}
+        layers.append({"name": name, "after": before, **does})
+        if action.kind == LATER:
+            under_way.append(name)
+        else:
+            before = [name]
+    of = f"rank {rank} of {counted(len(trace.ranks), 'rank')}, which computes the most, stands for all"
+    code = "times-of-trace" if trace.timed else "times-of-graph"
+    times = "its times are those of the trace" if trace.timed else f"its amounts are taken at {unit}"
+    notes = [remark(code, f"{of}; {times}, and messages are recomputed", rank=rank, ranks=len(trace.ranks))]
+    if lost:
+        listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())
+        notes.append(remark("actions-left-out", f"actions without a law are left out: {listed}", actions=lost.total()))
+    return layers, notes
 
 
 def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:

@@ -1,9 +1,9 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, an ONNX model or the input of a
-planner (`graph_files`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every layer stands behind
-those it waits for. A layer has what it computes (an operator with its dimensions and
-``dtype``, or a stated time), a message with its collective, or both: the message goes out when the computing is done.
+A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, a trace of an MPI program, an ONNX
+model or the input of a planner (`graph_files`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every
+layer stands behind those it waits for. A layer has what it computes (an operator with its dimensions and ``dtype``, or
+a stated time), a message with its collective, or both: the message goes out when the computing is done.
 Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
 runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``);
 ``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
@@ -86,9 +86,9 @@ class LayerGraph:
 class GraphSetting:
     """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node.
 
-    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``; ``time_unit`` (us, ms, s) and
-    ``tp`` are those of the input of a planner (`published_layers`); ``measured_on`` is the GPU whose times are stated,
-    where it is another.
+    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``; ``time_unit`` (us, ms, s; of
+    amounts a speed, `graph_files.mpi_layers`) and ``tp`` are those of the input of a planner (`published_layers`);
+    ``measured_on`` is the GPU whose times are stated, where it is another.
     """
 
     model: LayerGraph
@@ -141,7 +141,7 @@ def is_graph(model: object) -> bool:
     if isinstance(model, Mapping):
         return isinstance(model.get("layers"), list) or _is_published(model)
     path = Path(str(model))
-    if path.suffix.lower() == ".csv" or _is_onnx(path) or _is_trace(path):
+    if path.suffix.lower() == ".csv" or _is_onnx(path) or _is_trace(path) or _is_mpi(path):
         return True
     return path.suffix == ".json" and is_graph(_json(path))
 
@@ -186,6 +186,11 @@ def read_layers(
             else:
                 layers, notes, spread = traced_layers(path)
             return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread)
+        if _is_mpi(path):
+            from .graph_files import mpi_layers
+
+            layers, notes = mpi_layers(path, unit)
+            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:
@@ -221,6 +226,14 @@ def _is_trace(path: Path) -> bool:
     from ..readers.files import head
 
     return is_execution_trace(head(path))
+
+
+def _is_mpi(path: Path) -> bool:
+    if not path.is_file() or path.suffix.lower() in (".csv", ".json"):
+        return False
+    from ..readers.mpi_trace import is_mpi_trace
+
+    return is_mpi_trace(path)
 
 
 def _is_onnx(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Scores of HPL and HPCG before a machine runs them, as distributions.
+"""Scores of HPL, HPCG, HPL-MxP and of kernels of HPC before a machine runs them, as distributions.
 
 HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q devices, panel by panel.
 Behind a look-ahead of one, a panel's factorisation and broadcast hide behind the update of the one before:
@@ -11,6 +11,20 @@ it that a stream reaches · the part of that which HPCG reaches · the part that
 The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's own
 where it was measured (hardware/measured.csv).
 
+HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix peak · the part of it
+that Frontier reached. Three kernels (`KERNELS`) take the longer of, or both, what their points move through the memory
+and what their faces or transposes send:
+
+======== ==================================== ============================= ===========================================
+kernel   flop                                 bytes through the memory      sent by each of P devices
+======== ==================================== ============================= ===========================================
+fft      5 n³ log2(n³) (benchFFT's count)     three passes, 16 B in and out two transposes of 16 n³/P B
+stencil  8 a point (7 points; Datta et al.,   8 B in, 8 B out (Williams et  six faces of 8 (n³/P)^(2/3) B, hidden
+         SC 2008)                             al., CACM 52(4), 2009)        behind the points within
+dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  eight faces of 12 (n⁴/P)^(3/4) numbers,
+         al., QUDA, arXiv:0911.3191)          source)                       hidden likewise
+======== ==================================== ============================= ===========================================
+
 Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
 tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
 """
@@ -19,7 +33,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -265,6 +279,152 @@ def hpl(
         )
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
     return _score("hpl", gpus, gpus * peak * 1e12, tuned * flop / seconds, interval, inputs, tuple(notes), shares)
+
+
+def hpl_mxp(
+    gpu: GPU,
+    gpus: int,
+    *,
+    peak_share: Spread = Spread.of("hpl_mxp.reached"),  # noqa: B008
+    interval: float = 0.9,
+    seed: int = 0,
+) -> Score:
+    """Return the score of HPL-MxP; ``peak_share`` is the part of the 16-bit matrix peak, otherwise as `hpcg`.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> found = hpl_mxp(find("MI250X (per GCD)"), 73984)  # Frontier, November 2022: 7.94 EFLOP/s
+    >>> found.lower < 7.94e18 < found.upper
+    True
+    """
+    (drawn,) = _drawn(gpus, interval, seed, {"peak_share": (peak_share, 1.0)})
+    peak = gpus * gpu.peak_tflops("fp16") * 1e12
+    return _score("hpl-mxp", gpus, peak, peak * drawn, interval, {"peak_share": peak_share.median})
+
+
+@dataclass(frozen=True)
+class Law:
+    """A kernel of HPC: its grid has ``n ** axes`` points, of so many numbers of 8 bytes or fewer.
+
+    ``flop``, ``moved`` and ``sent`` are of a device: operations, numbers through the memory and numbers to others, of
+    the size n, the points of one device, and how many of them there are. ``kept`` are numbers in memory a point.
+    """
+
+    axes: int
+    flop: Callable[[float, float], float]
+    moved: float
+    sent: Callable[[float], float]
+    kept: float
+    hidden: bool
+
+
+KERNELS: Final = {
+    "fft": Law(3, lambda n, own: 5.0 * own * 3.0 * math.log2(n), 12.0, lambda own: 4.0 * own, 4.0, False),
+    "stencil": Law(3, lambda _, own: 8.0 * own, 2.0, lambda own: 6.0 * own ** (2 / 3), 2.0, True),
+    "dslash": Law(4, lambda _, own: 1320.0 * own, 360.0, lambda own: 96.0 * own**0.75, 120.0, True),
+}
+"""By name; the counts and their sources stand in the module's docstring."""
+_WORDS: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
+
+
+def kernel(
+    name: str,
+    gpu: GPU,
+    gpus: int,
+    *,
+    points: int,
+    number_format: str = "fp64",
+    stream: Spread | None = None,
+    kernel_share: Spread | None = None,
+    network_gbs: Spread = Spread.of("hpl.network_gbs"),  # noqa: B008
+    interval: float = 0.9,
+    seed: int = 0,
+) -> Score:
+    """Return what one of `KERNELS` reaches on a grid of so many points an axis, cut into as many cubes as devices.
+
+    Parameters
+    ----------
+    name : {"fft", "stencil", "dslash"}
+        Which.
+    gpu, gpus, stream, interval, seed
+        As for `hpcg`.
+    points : int
+        Of each axis; the transform's are complex.
+    number_format : {"fp64", "fp32", "fp16"}
+        Of the numbers.
+    kernel_share : Spread, optional
+        Part of a stream's bandwidth that the kernel reaches; by default a judgement (constants.toml).
+    network_gbs : Spread
+        Bandwidth per device between nodes, one way, GB/s; not needed by one device.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is out of range, or the grid has no room in the memory.
+    NotPublishedError
+        The memory or its bandwidth is not published.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> found = kernel("stencil", find("MI300X"), 1, points=1024, stream=Spread(1, 0), kernel_share=Spread(1, 0))
+    >>> found.predicted / found.peak  # without losses and neighbours it is the bandwidth's
+    1.0
+    """
+    if (law := KERNELS.get(name)) is None:
+        raise ParameterError("name", f"must be one of {', '.join(KERNELS)}, got {name!r}")
+    if number_format not in _WORDS:
+        raise ParameterError("number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}")
+    word = _WORDS[number_format]
+    stream, own_share = stream or _stream(gpu), kernel_share or Spread.of(f"{name}.reached")
+    asked = {"stream": (stream, 1.0), "kernel_share": (own_share, 1.0), "network_gbs": (network_gbs, math.inf)}
+    part, own_part, network = _drawn(gpus, interval, seed, asked)
+    room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
+    if not 2 <= points <= (most := int(room ** (1 / law.axes))):
+        raise ParameterError("points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}")
+    own = float(points) ** law.axes / gpus
+    bandwidth = gpu.require("memory_bw_gbs") * 1e9
+    moved = law.moved * own * word
+    memory = moved / (bandwidth * part * own_part)
+    sent = law.sent(own) * word / (network * 1e9) * (1 - 1 / gpus)
+    seconds = np.maximum(memory, sent) if law.hidden else memory + sent
+    flop = gpus * law.flop(points, own)
+    inputs = {"points": float(points), "bandwidth_gbs": bandwidth / 1e9, "stream": stream.median}
+    inputs |= {"kernel_share": own_share.median, "network_gbs": network_gbs.median}
+    shares = {"memory": float(np.median(memory / (memory + sent))), "network": float(np.median(sent / (memory + sent)))}
+    peak = flop / (moved / bandwidth)
+    return _score(name, gpus, peak, flop / seconds, interval, inputs, shares=shares)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Where more devices stop to pay: ``devices`` of a grid of scores, and ``why``, a part of the time or "half"."""
+
+    devices: int
+    why: str
+
+
+def turning_point(scores: Sequence[Score]) -> Turn | None:
+    """Return the first of rising numbers of devices at which the largest part of the time is another than at the first.
+
+    Or at which the score per device is less than half of that of the first; None where neither happens.
+
+    Examples
+    --------
+    >>> from flopcast.hardware import find
+    >>> turning_point([hpl(find("MI250X (per GCD)"), devices, n=65536) for devices in (8, 64, 512)])
+    Turn(devices=64, why='swap')
+    """
+    first = scores[0]
+    most = max(first.shares, key=first.shares.__getitem__, default="")
+    for one in scores[1:]:
+        now = max(one.shares, key=one.shares.__getitem__, default="")
+        if now != most:
+            return Turn(one.devices, now)
+        if one.predicted / one.devices < first.predicted / first.devices / 2:
+            return Turn(one.devices, "half")
+    return None
 
 
 def rated(gpu: GPU) -> float:

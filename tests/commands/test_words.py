@@ -35,6 +35,8 @@ CALLED: dict[str, Callable[..., Any]] = {
     "forecast cases": forecasting.forecast,
     "forecast hpl": supercomputers.hpl,
     "forecast hpcg": supercomputers.hpcg,
+    "forecast hpl-mxp": supercomputers.hpl_mxp,
+    "forecast kernel": supercomputers.kernel,
     "scale predict": scaling.scale,
     "scale devices": scaling.scale_devices,
     "scale configs": scale_models,

@@ -25,6 +25,8 @@ _NAMES: Final = frozenset(COMMANDS) | {
     "cases",
     "hpl",
     "hpcg",
+    "hpl-mxp",
+    "kernel",
     "record",
     "profile",
     "facts",

@@ -68,6 +68,18 @@ PIPER = """{"maxDevices": 10, "nodes": [
 {"id": 1, "name": "a", "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 1.5}], "2": [{"timePerSample": 1}]}}],
 "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 8192.0}]}
 """
+SIMGRID = (
+    "0 init 1\n1 init 1\n0 compute 5e8\n1 compute 2e8\n0 isend 1 0 1000 5\n0 wait\n0 allreduce 5e4 1e5 0\n1 bcast 4 0\n"
+)
+OTF2 = """=== OTF2-PRINT ===
+ENTER                                      0                 1000  Region: "main" <0>
+ENTER                                      0                 9000  Region: "MPI_Allreduce" <1>
+MPI_COLLECTIVE_END                         0                 9900  Operation: ALLREDUCE, Communicator: "W" <0>, \
+Root: UNDEFINED, Sent: 16, Received: 16
+LEAVE                                      0                10000  Region: "MPI_Allreduce" <1>
+MPI_ISEND                                  0                10400  Receiver: 1, Tag: 0, Length: 4, Request: 0
+PROGRAM_END                                0                12000  Exit Status: 0
+"""
 SIZES = """benchmark,size,performance,mpki,f_mem,scenario,unit,simulation_time_s
 bfs,8,1.0,4.0,0.3,strong,IPC,10
 bfs,16,1.9,3.5,,strong,IPC,21
@@ -217,5 +229,6 @@ def seeds() -> dict[str, list[Files]]:
             _one("layers.json", LAYERS), _one("placement.json", PLACEMENT), _one("piper.json", PIPER),
             _one("ops.csv", "name,op,m,n,k,dtype,count\na,gemm,16,512,7168,fp8,3\nb,gemm,1,5,7,bf16,1\n"),
         ],
+        "MPI trace": [_one("lu.trace", SIMGRID), _one("events.txt", OTF2.replace("\\\n", ""))],
         "model": [_model(LinearRegression()), _model(RandomForestRegressor(2, max_depth=2, random_state=0))],
     }  # fmt: skip

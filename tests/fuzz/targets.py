@@ -175,8 +175,14 @@ def _layers(path: Path) -> None:
             raise ImpossibleError(f"stated_us = {layer.stated_us}")
 
 
+def _mpi_trace(path: Path) -> None:
+    for layer in read_layers(path, unit="" if path.name == "events.txt" else "1Gf").layers:
+        if not 0 <= max(layer.stated_us or 0.0, layer.message_bytes) < np.inf:
+            raise ImpossibleError(f"{layer.name} takes {layer.stated_us}, {layer.message_bytes} bytes")
+
+
 _OTHERS: dict[str, Callable[[Path], None]] = {
     "execution trace": _execution_trace, "power log": _power_log, "GPU file": _gpu, "sizes": _sizes, "model": _model,
-    "layers": _layers,
+    "layers": _layers, "MPI trace": _mpi_trace,
 }  # fmt: skip
 TARGETS: Sequence[str] = (*TABLES, *TRACES, *_OTHERS)

@@ -8,7 +8,18 @@ import pytest
 
 from flopcast.errors import ParameterError
 from flopcast.hardware import GPU, find
-from flopcast.workloads.supercomputers import STREAM, Spread, hpcg, hpl, machine_spread, rated
+from flopcast.workloads.supercomputers import (
+    STREAM,
+    Spread,
+    Turn,
+    hpcg,
+    hpl,
+    hpl_mxp,
+    kernel,
+    machine_spread,
+    rated,
+    turning_point,
+)  # fmt: skip
 
 GCD = find("MI250X (per GCD)")
 SURE = Spread(1.0, 0.0)
@@ -51,6 +62,41 @@ def test_frontiers_efficiency_forecasts_other_devices() -> None:
         assert found.lower < scored < found.upper
         assert "score-by-frontier" in {one.code for one in found.remarks}
     assert "score-by-frontier" not in {one.code for one in hpl(GCD, 8).remarks}
+
+
+def test_hpl_mxp_holds_frontiers_scores() -> None:
+    """7.94 EFLOP/s (TOP500, November 2022) on 9 248 nodes, 9.95 (June 2023) on 9 216, of eight devices each."""
+    for devices, scored in ((9248 * 8, 7.94e18), (9216 * 8, 9.95e18)):
+        found = hpl_mxp(GCD, devices)
+        assert found.lower < scored < found.upper
+    assert hpl_mxp(GCD, 8, peak_share=SURE).predicted == pytest.approx(8 * 191.5e12, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "seconds"),
+    [
+        # 16 B a point over 1638.4 GB/s; alone nothing is sent
+        ("stencil", 1, 256**3 * 16 / 1638.4e9),
+        # three passes of 32 B a point, then two transposes of 16 B a point, half of which stays
+        ("fft", 2, 256**3 / 2 * (96 / 1638.4e9 + 32 / 20e9 / 2)),
+        # eight faces of 12 numbers a site are longer than 360 numbers of the sites within
+        ("dslash", 16, 96 * (24**4 / 16) ** 0.75 * 8 / 20e9 * 15 / 16),
+    ],
+)
+def test_a_kernel_without_losses_by_hand(name: str, devices: int, seconds: float) -> None:
+    n = 24 if name == "dslash" else 256
+    flop = {"stencil": 8 * n**3, "fft": 5 * n**3 * 24, "dslash": 1320 * n**4}[name]
+    found = kernel(name, GCD, devices, points=n, stream=SURE, kernel_share=SURE, network_gbs=Spread(20.0, 0.0))
+    assert found.predicted == found.lower == pytest.approx(flop / seconds)
+
+
+def test_the_turning_point_is_where_another_part_leads_or_a_device_gives_half() -> None:
+    def scored(*counts: int, n: int = 2048) -> Turn | None:
+        return turning_point([kernel("stencil", GCD, count, points=n) for count in counts])
+
+    assert scored(8, 64, 512, 4096, 32768, n=2048) == Turn(4096, "network")
+    assert turning_point([hpcg(GCD, count) for count in (8, 64, 512)]) is None
+    assert turning_point([hpl(GCD, count, n=65536) for count in (8, 64, 512)]) is not None
 
 
 def test_a_device_is_rated_by_the_units_that_its_maker_rates_it_by() -> None:
