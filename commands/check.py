@@ -81,7 +81,7 @@ def command(
     if found.facts.target != found.facts.trained_target:
         from ..api.learning import MODELS, curve
 
-        rows = {name: settings[name] for name in ("where", "group", "unit", "default", "keep", "interval", "seed")}
+        rows = {name: value for name, value in settings.items() if name not in ("host", "target", "margin")}
         asked = {"host": found.run.trained.recipe.host, "target": target, "metric": found.facts.metric}
         found = replace(found, learnt=curve(data, **asked, **rows, shifted_run=found.run, models=MODELS))
     if corrected is not None and found.correction is not None:

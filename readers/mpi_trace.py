@@ -18,6 +18,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -188,7 +189,7 @@ def _printed(text: str) -> Iterator[_Event]:
 def _archive(path: Path) -> Iterator[_Event]:
     """Yield the records of an archive, read by OTF2's own package."""
     try:
-        import otf2
+        otf2 = import_module("otf2")
     except ImportError:
         raise DataError(
             "an OTF2 archive is read with the package otf2: pip install otf2; or give what otf2-print prints of it",
