@@ -26,6 +26,7 @@ from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
 from ..projection.phases import PIECE, WEIGHT
 from ..projection.result import Result, critical_us, result_of
+from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
@@ -100,12 +101,19 @@ class ProjectedTrace:
 
         The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its projection; `measured_us`
         and `projected_us`; `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
-        path. With phases also `repeats`, how many activities of the trace the row stands for; the times are of all.
+        path; TFLOP/s, GB/s and shares of the roofs on both GPUs (`projection.roofs.rates_of`). With phases also
+        `repeats`, how many activities of the trace the row stands for; the times are of all.
         """
         projection = self.result.projection
         start_ns, _ = projected_times(projection)
         rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT], errors="ignore")
-        return rows.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+        rows = rows.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+        return pd.concat([rows, self.result.rates], axis=1)
+
+    @property
+    def energy(self) -> pd.DataFrame:
+        """One row for host and target each: mean power, W, and energy, J, with its interval (`roofs.energy_of`)."""
+        return self.result.energy
 
     @property
     def classes(self) -> pd.DataFrame:
@@ -149,7 +157,9 @@ class ProjectedTrace:
         start_ns, calls = projected_times(projection)
         own_ns = projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
         drawn = in_words(projection.activities), start_ns.to_numpy(), own_ns.round().to_numpy(dtype=np.int64), calls
-        save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made)
+        origin, rates = projection.graph.origin_ns, self.result.rates
+        tracks = [(name, times + origin, values) for name, times, values in counters(projection, rates)]
+        save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made, tracks)
 
     def save_chakra(self, folder: Path | str) -> None:
         """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
@@ -234,6 +244,7 @@ def project_traces(
     cpu_speed: float | None = None,
     run: Path | str | None = None,
     correct: Sequence[Path | str] = (),
+    power: Sequence[Path | str] = (),
     network: tuple[float, float] | Path | str | None = None,
     ranks_per_node: int = NODE_GPUS,
     ranks: int | str | None = None,
@@ -271,6 +282,9 @@ def project_traces(
         Run folder of `train` for these GPUs; its predictions go before the law of computation.
     correct : sequence of path
         Measurements of both GPUs, from which the law of computation is corrected class by class.
+    power : sequence of path
+        Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of kernels, which is
+        else a judged share of the board power.
     network : (float, float) or path, optional
         Bandwidth out of a node, one way, GB/s: of the host's and the target's; or a TOML file with the networks
         (`hardware.read_networks`), by which collectives are reckoned on one level or two.
@@ -319,22 +333,23 @@ def project_traces(
     if wanted is None and laws.world is None and not sweeps and durations is None:
         raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
     inputs = Inputs(laws, wanted, known, Options(defaults=dict(default or {}), calls=True), correct, durations)
-    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed}
+    watts = measured_power(load_measurements(power).frame) if power else None
+    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts}
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
 
 def save_projection(
     folder: Path, document: Document, projection: Projection, kernels: pd.DataFrame, drawn: tuple[Any, ...],
-    made: Mapping[str, Any] | None,
+    made: Mapping[str, Any] | None, tracks: Sequence[tuple[str, Any, Any]] = (),
 ) -> None:  # fmt: skip
-    """Write `FILES` into a folder, whole or not at all; ``drawn`` are the rows and times of `write_chrome`."""
+    """Write `FILES` into a folder, whole or not at all; ``drawn`` and ``tracks`` are what `write_chrome` takes."""
     check_output(folder, FILES)
     with whole_folder(folder) as unfinished:
         (unfinished / FILES[0]).write_text(dumps(document.data, missing=True), encoding="utf-8")
         (unfinished / FILES[1]).write_text(page(replace(document, footer=footer(made or {}))), encoding="utf-8")
         kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
         about = {"host": projection.host.name, "target": projection.target.name, "notes": document.data["notes"]}
-        write_chrome(unfinished / FILES[3], *drawn, **about)
+        write_chrome(unfinished / FILES[3], *drawn, **about, counters=tracks)
 
 
 def laws_of(

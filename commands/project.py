@@ -49,6 +49,10 @@ def command(
     correct: Annotated[
         list[Path] | None, typer.Option(metavar="DATA", help="Measurements of both GPUs that correct the law by class.")
     ] = None,
+    power: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DATA", help="Measurements with power_w or energy_j: the energy goes by them."),
+    ] = None,
     cpu_speed: Annotated[
         float | None, typer.Option(help="Speed of the target's CPU relative to the one measured, e.g. 1.1.")
     ] = None,
@@ -113,7 +117,7 @@ def command(
     }  # fmt: skip
     of_one: dict[str, Any] = {
         "comm_wait": comm_wait, "durations": durations, "phases": phases, "uncertainty": uncertainty,
-        "sweep": sweep or (),
+        "sweep": sweep or (), "power": power or (),
     }  # fmt: skip
     if together:
         if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:

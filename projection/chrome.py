@@ -6,7 +6,7 @@ measurement.
 
 Viewers draw one row for each thread and cannot draw two events of one row that overlap without one lying within the
 other: Perfetto drops the second. Activities of one stream that overlap (concurrent kernels of a graph, or a profiler's
-clock) are spread over as many rows as it takes (`lanes`).
+clock) are spread over as many rows as it takes (`lanes`). Shares of the roofs over time are counter tracks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pandas as pd
 from isal import igzip
 
 from .. import __version__
-from ..arrays import IntArray
+from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 from ..output import whole_file
 from ..table.problems import codes_of
@@ -95,6 +95,15 @@ class _FlowEnd(msgspec.Struct, tag_field="ph", tag="f", gc=False):
     bp: str = "e"
 
 
+class _Counter(msgspec.Struct, tag_field="ph", tag="C", gc=False):
+    """A value of a track that holds until its next one."""
+
+    name: str
+    pid: int
+    ts: float
+    args: dict[str, float]
+
+
 def write_chrome(
     path: Path,
     activities: pd.DataFrame,
@@ -105,6 +114,7 @@ def write_chrome(
     host: str,
     target: str,
     notes: Sequence[str] = (),
+    counters: Sequence[tuple[str, FloatArray, FloatArray]] = (),
 ) -> None:
     """Write a projected trace, whole or not at all.
 
@@ -123,6 +133,8 @@ def write_chrome(
         Names of the GPU measured and of the one projected to.
     notes : sequence of str
         What a reader should know of the projection; they become `otherData`.
+    counters : sequence of (name, times, values)
+        Tracks of the target, times in ns on the clock of `start_ns`; a value holds until the next.
 
     Raises
     ------
@@ -153,7 +165,7 @@ def write_chrome(
             "notes": list(notes),
         },
     }
-    timeline = _Timeline(activities, start_ns - base_ns, duration_ns, call_table, base_ns, host, target)
+    timeline = _Timeline(activities, start_ns - base_ns, duration_ns, call_table, base_ns, host, target, counters)
     with whole_file(path) as unfinished, _opened(unfinished, path.suffix == ".gz") as out:
         out.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[')
         separator = b"\n"
@@ -185,9 +197,10 @@ class _Timeline:
     base_ns: int
     host: str
     target: str
+    counters: Sequence[tuple[str, FloatArray, FloatArray]] = ()
 
     def events(self) -> Iterator[Sequence[msgspec.Struct]]:
-        """Yield the events, some at a time: names, activities, calls, arrows, each in time order."""
+        """Yield the events, some at a time: names, activities, calls, arrows, counters, each in time order."""
         cpu = cpu_tracks(self.calls, self.host)
         ends = self.start_ns + self.duration_ns
         gpu = gpu_tracks(
@@ -197,6 +210,12 @@ class _Timeline:
         yield from self._slices(gpu)
         yield from self._calls(cpu)
         yield from self._arrows(cpu, gpu)
+        tracks = int(max(cpu.tids.max(initial=0), gpu.tids.max(initial=0))) + 1
+        if self.counters:
+            yield _process(tracks, f"{self.target} (projected), share of the roofs", f"projected from {self.host}")
+        for name, times, values in self.counters:
+            at, percent = _us(np.round(times).astype(np.int64) - self.base_ns), np.round(values, 2).tolist()
+            yield [_Counter(name, tracks, moment, {"%": value}) for moment, value in zip(at, percent, strict=True)]
 
     def _slices(self, tracks: Tracks) -> Iterator[list[_Slice]]:
         """Yield the activities."""

@@ -38,6 +38,7 @@ from .replay import (
     UNEXPLAINED,
     WORK,
 )
+from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
 from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
@@ -305,6 +306,23 @@ class Result:
     grid: pd.DataFrame | None = None  # of two figures of links or network that are swept together (`sweep.grid`)
     phases: Repeated | None = None  # where a few repeats of each phase stand for all
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
+    power: Mapping[tuple[str, str], Power] | None = None  # measured, by GPU and class (`roofs.measured_power`)
+
+    @cached_property
+    def rates(self) -> pd.DataFrame:
+        """TFLOP/s, GB/s and shares of the roofs of each activity on host and target (`roofs.rates_of`)."""
+        return rates_of(self.projection)
+
+    @cached_property
+    def strips(self) -> list[Strip]:
+        """The shares of the roofs over time, as measured and on the target (`roofs.strips`)."""
+        return strips(self.projection, self.rates)
+
+    @cached_property
+    def energy(self) -> pd.DataFrame:
+        """The energy on host and target, no row where no power is known (`roofs.energy_of`)."""
+        unsure = self.uncertainty
+        return energy_of(self.projection, (unsure.lower_us, unsure.upper_us), unsure.level, self.power)
 
     @cached_property
     def sent(self) -> pd.DataFrame:
@@ -332,14 +350,15 @@ def result_of(
     samples: int = 256,
     seed: int = 0,
     phases: bool = False,
+    power: Mapping[tuple[str, str], Power] | None = None,
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
     The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user states them
     (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after the other; level, samples and
     seed are those of the interval (`uncertainty.propagate`); with ``phases`` a few repeats of each phase of the trace
-    are projected for all (`phases.fold`), where any repeats. A DataError as for `project_trace`, `parse_sigmas` and
-    `propagate`.
+    are projected for all (`phases.fold`), where any repeats; ``power`` is as for `roofs.energy_of`. A DataError as for
+    `project_trace`, `parse_sigmas` and `propagate`.
     """
     folded = fold(trace) if phases else None
     short = folded.trace if folded else trace
@@ -377,6 +396,7 @@ def result_of(
         grid=_grid(projection, sweeps),
         notes=tuple(_notes(trace, projection, asked=phases)),
         phases=repeats,
+        power=power,
     )
 
 

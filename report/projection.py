@@ -18,13 +18,14 @@ from ..projection.job import PARTS, Job
 from ..projection.phases import repeats_of
 from ..projection.replay import WORK
 from ..projection.result import Result, changes, critical_us
+from ..projection.roofs import HOST, SIDES
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.uncertainty import MEASURED, class_of, source_name
 from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
 from ..remarks import joined
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
 from ..traces.activity_work import WORDS
-from ..traces.classes import COMPUTE
+from ..traces.classes import COLLECTIVE, COMPUTE
 from .document import (
     Bar,
     Bars,
@@ -49,7 +50,15 @@ from .document import (
 )
 from .formats import counted, data_size, duration, formatted, share, shortened, significant
 from .predictions import workload
-from .projection_figures import class_figure, grid_figure, pairs_figure, ranks_figure, sweep_figures, tornado_figure
+from .projection_figures import (
+    class_figure,
+    grid_figure,
+    pairs_figure,
+    ranks_figure,
+    roofs_figure,
+    sweep_figures,
+    tornado_figure,
+)
 
 SCHEMA = 1
 """Of `data` and `job_json`."""
@@ -65,6 +74,9 @@ _LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
 _LINKS = {
     "classes": "Classes",
     "pace": "Pace",
+    "roofs": "Roofs",
+    "efficiency": "Efficiency",
+    "energy": "Energy",
     "path": "Critical path",
     "cpu": "CPU",
     "split": "Time",
@@ -80,7 +92,7 @@ _SHORT = 24  # columns of a first cell that never folds
 def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     projection, unsure = result.projection, result.uncertainty
-    kernels = kernel_table(projection)
+    kernels = kernel_table(projection, result.rates)
     phases = [] if result.phases is None else [str(result.phases.note)]
     said = [str(result.verdict), *phases, *unknown(kernels)]
     remarks = [str(one) for one in (*changes(result), *result.notes, unsure.note)]
@@ -90,7 +102,8 @@ def projection_document(result: Result) -> Document:
     )  # fmt: skip
     title = f"{result.label} on {projection.target.name}"
     lead = f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}"
-    found = data(result) | {"unknown_work": unknown_json(kernels)}
+    efficiency = ["name", "op_class", "op", "count", *SUMS, *result.rates.columns]
+    found = data(result) | {"unknown_work": unknown_json(kernels), "efficiency": records(kernels[efficiency])}
     return answered(title, lead, head, said, _sections(result, kernels), remarks, found)
 
 
@@ -116,10 +129,19 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
             "End-to-end time with one source at its own quantiles, the others as they are",
         ),
         "grid": Figure(partial(grid_figure, result), "End-to-end time over the measured one"),
+        "roofs": Figure(partial(roofs_figure, result), "Share of each roof over the time, as measured and projected"),
     }
-    for name, table in tables(result).items():
+    for name, table in tables(result, kernels).items():
         heading = table.title[:1].upper() + table.title[1:]
         parts: list[Part] = [figures[name], table] if name in figures else [table]
+        if name == "efficiency":
+            every = [list(column) for column in zip(*_efficiency(kernels), strict=True)]
+            told = (
+                "peak: hardware efficiency, FLOPS over the dense peak of the format used; bandwidth: share of that of "
+                "the memory, of collectives that of the links"
+            )
+            listing = Listing(table.columns, partial(list, every), "efficiency", told)
+            parts = [listing, replace(table, medium="terminal")]
         if name == "sweep":
             yield Section("Another target", _sweeps(result, table), "sweep", "Sweep")
         elif name == "grid":
@@ -195,6 +217,16 @@ def data(result: Result) -> dict[str, Any]:
             "tornado": records(unsure.tornado),
         },
         "verdict": str(result.verdict),
+        "roofs": [
+            {
+                "gpu": one.gpu,
+                "step": one.step,
+                "edges_us": one.edges_us.tolist(),
+                "shares": {name: share.tolist() for name, share in one.shares.items()},
+            }
+            for one in result.strips
+        ],
+        "energy": records(result.energy),
         "critical_path": {
             "measured": result.measured_path,
             "projected": result.path,
@@ -232,8 +264,8 @@ def in_words(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object))
 
 
-def tables(result: Result) -> dict[str, Table]:
-    """Return every table under its name; tables without rows are left out."""
+def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
+    """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
     host, target = result.projection.host.name, target_of(result.projection)
     paces = {
         "activity": "activities of the GPU",
@@ -247,7 +279,7 @@ def tables(result: Result) -> dict[str, Table]:
     durations, steps = result.durations, result.steps
     missed = None if durations is None else durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "cut", most=60), Column("operator or call", "cut", most=60)
-    found: list[tuple[str, str, Sequence[str | Column], Sequence[tuple[str, ...]]]] = [
+    found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
         (
             "totals",
             "end to end",
@@ -272,6 +304,27 @@ def tables(result: Result) -> dict[str, Table]:
                 for kind, name in paces.items()
                 if result.measured_path[kind] or result.path[kind]
             ],
+        ),
+        (
+            "roofs",
+            _strip_title(result),
+            (Column("share of the roof", "name"), Column("over time", "name"), "mean", "most"),
+            list(_strips(result)),
+        ),
+        (
+            "efficiency",
+            "hardware efficiency",
+            _rate_columns(result),
+            _efficiency(kernels)[:SHOWN],
+        ),
+        (
+            "energy",
+            "energy",
+            ("GPU", "time", "mean power, W", "energy, J", "low", "high", "power measured"),
+            cells_of(
+                result.energy, gpu=str, time_us=duration, power_w="{:,.0f}".format, energy_j=significant,
+                lower_j=significant, upper_j=significant, measured_share=partial(share, digits=0),
+            ),
         ),
         (
             "path",
@@ -349,6 +402,14 @@ def tables(result: Result) -> dict[str, Table]:
         name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows
     }
     added, whole = float(result.classes["projected_us"].sum()), result.uncertainty.nominal_us
+    if "energy" in made:
+        told = (
+            "power measured: share of the busy time whose class of kernels has a measured power; else it is "
+            "a judged share of the board power"
+        )
+        made["energy"] = replace(made["energy"], caption=told)
+    if "roofs" in made:
+        made["roofs"] = replace(made["roofs"], medium="terminal")
     if "classes" in made and added > whole:
         told = f"Classes overlap in time: they add up to {duration(added)}, end to end it is {duration(whole)}"
         made["classes"] = replace(made["classes"], caption=told)
@@ -367,6 +428,45 @@ def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         sigma = spread(row.sigma) + ("" if row.basis == MEASURED else f" ({row.basis})")
         ratio = formatted(row.factor, "{:.3f}")
         yield str(row.op_class), f"{row.count:,}", *times, *reach, ratio, sigma, str(row.law), bound
+
+
+_WIDTH: Final = 40
+"""Characters of a strip on a terminal."""
+_LEVELS: Final = " ▁▂▃▄▅▆▇█"
+
+
+def _strip_title(result: Result) -> str:
+    """Return what the strips are of."""
+    step = result.strips[-1].step
+    return "what is used over time" if step is None else f"what is used over step {step}"
+
+
+def _strips(result: Result) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each roof of host and target: its share over time as blocks, a full one for the whole roof."""
+    for one in result.strips:
+        for name, shares in one.shares.items():
+            bins = shares[: len(shares) // _WIDTH * _WIDTH].reshape(_WIDTH, -1).mean(axis=1)
+            blocks = "".join(_LEVELS[int(np.ceil(min(each, 1.0) * 8 - 1e-9))] for each in bins)
+            yield f"{name}, {one.gpu}", f"|{blocks}|", share(shares.mean(), 0), share(bins.max(), 0)
+
+
+def _rate_columns(result: Result) -> list[Column]:
+    """Return the columns of `_efficiency`."""
+    gpus = result.projection.host.name, target_of(result.projection)
+    heads = ("TFLOP/s", "GB/s", "peak", "bandwidth")
+    numbers = [f"{head}, {gpu}" for head in heads for gpu in gpus]
+    return [Column("kernel", "cut", most=40), *columns(numbers=numbers)]
+
+
+def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
+    """Return the rates of kernels whose work is known, on host and target in turn; of collectives those of links."""
+    cells: list[Sequence[str]] = []
+    for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict("records"):
+        moved = "link_share" if row["op_class"] == COLLECTIVE else "memory_share"
+        rates = (significant(row[f"{side}_{name}"]) for name in ("tflops", "gbs") for side in SIDES)
+        shares = (share(row[f"{side}_{name}"]) for name in ("efficiency", moved) for side in SIDES)
+        cells.append([str(row["name"]), *rates, *shares])
+    return cells
 
 
 def _split(result: Result) -> Iterator[tuple[str, ...]]:
@@ -433,12 +533,12 @@ def _table(title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[st
 SUMS: Final = ("measured_us", "projected_us", "critical_us")
 
 
-def kernel_table(projection: Projection) -> pd.DataFrame:
+def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     """Return one row per kind of activity (name, shape, law), the largest projected time first.
 
     The columns are `name`, `op_class`, `op` with its formats and dimensions, `law`, `bound`, `why` (of the first),
     `sigma` (the greatest), `source` (of the first); `count`, `measured_us`, `projected_us`, `critical_us`, summed;
-    `unknown`, whether its work is not known.
+    `unknown`, whether its work is not known; and the columns of ``rates`` (`roofs.rates_of`), means over the time.
     """
     rows = projection.activities
     rows = rows.assign(critical_us=critical_us(projection), op_class=class_of(rows), unknown=unknown_work(projection))
@@ -452,6 +552,10 @@ def kernel_table(projection: Projection) -> pd.DataFrame:
         count=by["repeats"].sum().round().astype("int64"), sigma=by["sigma"].max()
     )
     found[list(SUMS)] = by[list(SUMS)].sum()
+    for name, rate in rates.items():
+        weight = rows["measured_us" if str(name).startswith(HOST) else "projected_us"].where(rate.notna(), 0.0)
+        total = weight.groupby(code).sum()
+        found[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
     return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 
 from ..projection.job import PARTS, Job
 from ..projection.result import Result
+from ..projection.roofs import CPU_ROOF, SIDES
 from ..projection.sweep import END_TO_END, SHARE, SWEEPABLE, SWEPT, UNKNOWN, changes_of_bound, own_value
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
@@ -105,6 +106,28 @@ BOUND_COLOURS: Final = {
     "launch": "#F0E442",
     UNKNOWN: NEUTRAL,
 }
+
+
+def roofs_figure(result: Result) -> go.Figure:
+    """Draw which share of each roof is used over the time, as measured above the target."""
+    titles = [f"{one.gpu}, {side}" for one, side in zip(result.strips, SIDES, strict=True)]
+    figure = make_subplots(rows=2, cols=1, subplot_titles=list(map(escape, titles)), vertical_spacing=0.17)
+    colours = {name: BOUND_COLOURS[name] for name in ("compute", "memory", "link")} | {CPU_ROOF: NEUTRAL}
+    for place, one in enumerate(result.strips, 1):
+        edges = (one.edges_us - one.edges_us[0]) / 1e3
+        for name, shares in one.shares.items():
+            figure.add_trace(
+                go.Scatter(
+                    name=name, x=edges.round(6).tolist(), y=np.r_[100 * shares, 100 * shares[-1]].round(2).tolist(),
+                    mode="lines", line={"shape": "hv", "color": colours[name], "width": 1.5}, legendgroup=name,
+                    showlegend=place == 2 or name not in result.strips[1].shares,
+                    hovertemplate=f"{name}: %{{y:.1f}} % at %{{x:.4~g}} ms<extra></extra>",
+                ), row=place, col=1,
+            )  # fmt: skip
+    figure.update_yaxes(title_text="of the roof, %", rangemode="tozero")
+    figure.update_xaxes(title_text="ms", row=2, col=1)
+    legend = {"orientation": "h", "y": 1.1, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    return styled(figure, 460, legend=legend)
 
 
 @dataclass(frozen=True)

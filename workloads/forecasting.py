@@ -23,6 +23,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
+from ..laws.board_power import IDLE, LINKS, MOVING, PRODUCTS, SPREAD, energy_interval
 from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .architecture import check_split
@@ -84,23 +85,13 @@ STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 
 
 SHARES: Final = {
-    "products": 0.85,
-    "attention": 0.85,
-    "head": 0.85,
-    "stated": 0.65,
-    "cache": 0.65,
-    "elementwise": 0.65,
-    "optimizer": 0.65,
-    "collectives": 0.5,
-    "gradients": 0.5,
-    "layers": 0.4,
-    "sequences": 0.4,
-    "steps": 0.3,
-    "pipeline": 0.3,
+    **dict.fromkeys(("products", "attention", "head"), PRODUCTS),
+    **dict.fromkeys(("stated", "cache", "elementwise", "optimizer"), MOVING),
+    **dict.fromkeys(("collectives", "gradients"), LINKS),
+    **dict.fromkeys(("layers", "sequences"), 0.4),
+    **dict.fromkeys(("steps", "pipeline"), IDLE),
 }
 """Part of the board power (TDP) that is drawn, by part of the time."""
-SPREAD: Final = 0.15
-"""Standard deviation of the logarithm of the power, beside that of the time."""
 
 
 def energy(
@@ -114,15 +105,14 @@ def energy(
     whole, power = sum(values[0] for values in parts.values()), math.nan
     if gpu.tdp_w is not None and whole:
         power = gpu.tdp_w * sum(SHARES[name] * values[0] for name, values in parts.items()) / whole * gpus
-    middle, lower, upper = (float(value) for value in seconds)
-    z = NORMAL.inv_cdf((1 + level) / 2)
-    sides = (math.hypot(math.log(middle / lower), z * SPREAD), math.hypot(math.log(upper / middle), z * SPREAD))
+    middle = float(seconds[0])
+    lower, upper = energy_interval(power, seconds, SPREAD, level)
     return {
         "seconds": middle,
         "power_w": power,
         "energy_j": power * middle,
-        "energy_j_lower": power * middle * math.exp(-sides[0]),
-        "energy_j_upper": power * middle * math.exp(sides[1]),
+        "energy_j_lower": lower,
+        "energy_j_upper": upper,
     }
 
 

@@ -84,6 +84,11 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
     end = max(event["ts"] + event["dur"] for event in slices) - min(event["ts"] for event in slices)
     assert end == pytest.approx(found["projected_us"], abs=0.1)
+    assert [row["name"] for row in found["efficiency"]] == ["Cijk_Ailk_Bljk_BBS"]
+    assert kernels["measured_tflops"].tolist() == pytest.approx([found["efficiency"][0]["measured_tflops"]] * 30)
+    assert [one["gpu"] for one in found["roofs"]] == [row["gpu"] for row in found["energy"]] == ["MI300X", "MI355X"]
+    tracks = {event["name"] for event in written["traceEvents"] if event["ph"] == "C"}
+    assert tracks == {f"{name}, % of its roof" for name in found["roofs"][1]["shares"]}
     page = (out / "project.html").read_text()
     assert "Plotly.newPlot" in page
     assert "on MI355X" in page
@@ -110,6 +115,18 @@ def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: Projected
     refused = invoke(plain, "--target", "MI355X", "--phases", "--chakra", tmp_path / "et")
     assert refused.exit_code == 2
     assert "--phases" in refused.output
+
+
+def test_the_energy_goes_by_measured_power_where_it_is_given(
+    plain: Path, known: ProjectedTrace, tmp_path: Path
+) -> None:
+    rows = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "m": 4096, "n": 4096, "k": 4096, "duration_us": 300}
+    pd.DataFrame([rows | {"power_w": 500}]).to_csv(tmp_path / "power.csv", index=False)
+    told = project(plain, target="MI355X", power=[tmp_path / "power.csv"]).energy
+    assert told["measured_share"].tolist() == [1.0, 1.0]
+    assert told["power_w"][0] == pytest.approx(500)
+    assert told["energy_j"][0] == pytest.approx(500 * 9e-3)
+    assert (known.energy["energy_j"] > told["energy_j"]).all()
 
 
 def test_the_users_own_gpu_is_a_target(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:

@@ -334,6 +334,7 @@ LAID: Final[dict[str, Maker]] = {
     "shapes.csv": text("op,dtype,m,n,k", "gemm,fp32,4,8,16"),
     "mymodule:kernel": lambda path: Path("mymodule.py").write_text(OWN, encoding="utf-8"),
     "gemms.csv": text("op,dtype,m,n,k", *(f"gemm,bf16,{size},{size},{size}" for size in (4096, 8192))),
+    "power.csv": text("device,op,dtype,m,n,k,duration_us,power_w", "MI300X,gemm,bf16,4096,4096,4096,250,690"),
     "amd-smi.csv": table(lambda: simulated().log),
     "executions.csv": table(lambda: simulated().executions),
     "clocks.csv": table(lambda: simulated().pairs),

@@ -7,6 +7,7 @@ import pytest
 from flopcast.hardware import find
 from flopcast.projection.replay import WORK
 from flopcast.projection.result import result_of
+from flopcast.projection.roofs import rates_of
 from flopcast.projection.whole_trace import Projection, project_trace
 from flopcast.report.html import page
 from flopcast.report.projection import cpu_operations, kernel_table, projection_document, unknown_work
@@ -27,7 +28,7 @@ def projected() -> Projection:
 
 def test_every_kernel_is_in_the_table_once_with_equal_ones_together() -> None:
     projection = projected()
-    table = kernel_table(projection)
+    table = kernel_table(projection, rates_of(projection))
     assert table["count"].tolist().count(2) == 1
     assert table["count"].sum() == len(projection.activities)
     for name in ("measured_us", "projected_us"):

@@ -16,7 +16,7 @@ from flopcast.projection.result import Result, result_of
 from flopcast.projection.sweep import parse_sweeps
 from flopcast.projection.whole_trace import Laws
 from flopcast.report.html import page
-from flopcast.report.projection import projection_document, tables
+from flopcast.report.projection import kernel_table, projection_document, tables
 from flopcast.report.terminal import print_document
 from flopcast.tests.projection.oracles.traces import add, all_reduce, gemm, trace
 from flopcast.traces.dispatches import empty_calls
@@ -45,7 +45,7 @@ def made(**more: Any) -> Result:
 
 
 def rows_of(result: Result, name: str) -> list[list[str]]:
-    table = tables(result).get(name)
+    table = tables(result, kernel_table(result.projection, result.rates)).get(name)
     return [] if table is None else [[str(getattr(cell, "text", cell)) for cell in row.cells] for row in table.rows]
 
 
@@ -109,5 +109,6 @@ def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
 def test_classes_that_overlap_are_said_to_add_up_to_more_than_the_whole() -> None:
     beside = [gemm(0, 400), all_reduce(0, 400, stream=1)]
     behind = [gemm(0, 400), all_reduce(500, 400)]
-    shown = [tables(result_of("t.json", trace(rows), HOST, TARGET))["classes"].caption for rows in (beside, behind)]
+    found = [result_of("t.json", trace(rows), HOST, TARGET) for rows in (beside, behind)]
+    shown = [tables(one, kernel_table(one.projection, one.rates))["classes"].caption for one in found]
     assert [bool(caption) for caption in shown] == [True, False]
