@@ -34,5 +34,6 @@ from .errors import DataError as DataError
 from .errors import FlopcastError as FlopcastError
 from .errors import ParameterError as ParameterError
 from .hardware import GPU as GPU
+from .measuring.inline_times import inline as inline
 
 __version__: str

@@ -49,7 +49,7 @@ def fidelity(
     Parameters
     ----------
     traces : sequence of path
-        One file or folder for each trace.
+        One file or folder for each trace; tables of `fc.inline` too.
     unprofiled_us : float, optional
         End-to-end time of one step without a profiler.
     steps_per_trace : int, optional
@@ -92,6 +92,9 @@ def fidelity(
     options = Options(defaults=dict(default or {}))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
+        if (table := inline_table(path)) is not None:
+            profiled.append(Profiled.of_inline(label, table, steps_per_trace))
+            continue
         found = [trace for _, trace in read_traces([path], options=options)]
         if len(found) != 1:
             count = f"{len(found)} traces" if found else "no trace"
@@ -194,14 +197,31 @@ def plan(
     return PlannedPasses(found, lines, None if check is None else proof(found, passes_of(Path(check), options)))
 
 
+def inline_table(path: Path) -> pd.DataFrame | None:
+    """Return the table that `fc.inline` saved under a path (.csv, .parquet), None where it is something else."""
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet") or not path.is_file():
+        return None
+    try:
+        table = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    except (OSError, ValueError):
+        return None
+    told = "source" in table and table["source"].astype(str).str.startswith("inline:").all()
+    return table if told and len(table) else None
+
+
 def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
     """Return durations by place: those of a table (.parquet, .csv), or of the traces of passes, put together.
+
+    The table of `fc.inline` is returned as it is: by call.
 
     Raises
     ------
     DataError
         The file is damaged, a trace cannot be read or there is none, or passes contradict each other.
     """
+    if (inline := inline_table(path)) is not None:
+        return inline
     if path.suffix.lower() == ".parquet" and path.is_file():
         try:
             return pd.read_parquet(path)

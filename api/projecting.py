@@ -299,7 +299,7 @@ def project_traces(
         Whether what collectives wait for their peers stays: the time above the least of equal messages.
     durations : path or DataFrame, optional
         Durations measured in passes, a few kernels at a time, in the place of the traces': a table
-        (`projection.passes.with_durations`), or a folder of the passes' traces.
+        (`projection.passes.with_durations`), or a folder of the passes' traces; or times of `fc.inline`.
     phases : bool
         Whether a few repeats of each phase of a trace are projected for all, where phases repeat
         (`projection.phases.fold`): quicker, with an error that is stated.

@@ -3,23 +3,7 @@
 In come rows to measure: a default grid or a list (`rows`). Each becomes a call of PyTorch on a device (`backend`),
 repeated until its time is known (`timing`), in the course of a session that can be stopped and resumed (`session`). Out
 comes a table of a row per workload with the provenance of the machine (`machine`). Start reading at `measure.measure`.
-`power_recording` records the power of kernels with a logger (`power_rigs`). `inline` (`inline_times`) times the modules
-of a user's own program instead, as it runs. Of all flopcast only this needs PyTorch, which `backend.import_torch`
+`power_recording` records the power of kernels with a logger (`power_rigs`). `inline_times.inline` times the modules of
+a user's own program instead, as it runs. Of all flopcast only this needs PyTorch, which `backend.import_torch`
 imports.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .inline_times import inline as inline
-
-
-def __getattr__(name: str) -> Any:
-    """Import `inline` when it is asked for: other modules here need less."""
-    if name == "inline":
-        from .inline_times import inline
-
-        return inline
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
 """Times of a user's own program as it runs: events around the modules of a model and around named regions.
 
-`inline` puts a pair of hooks on every module for as long as its block lasts, no profiler beside it; `InlineTimes` then
-has a row per module and shape in the columns of the measurement table. On a GPU events are recorded in the current
-stream and read when the block ends, so the program never waits for a time; on a CPU it is the host's clock. What a
-timed call costs the program is told beside the times, and not taken off them: the time within the hooks, measured at
-every call, and what PyTorch takes to call hooks that do nothing, measured as the block begins.
+`inline` puts a pair of hooks on every module for as long as its block or the function it decorates lasts, no profiler
+beside it; `InlineTimes` then has a row per module and shape in the columns of the measurement table. On a GPU events
+are recorded in the current stream and read when the times are asked for, so the program never waits for one; on a CPU
+it is the host's clock. What a timed call costs the program is told beside the times, and not taken off them: the time
+within the hooks, measured at every call, and what PyTorch takes to call hooks that do nothing, measured beforehand.
 
 Backward passes and compiled or captured graphs call no hooks of modules: put a region around them.
 """
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,16 +75,12 @@ class _EventClock:
 
 
 class InlineTimes:
-    """Times of the modules and regions that ran within a block.
+    """Times of the modules and regions that ran within a block, or while a function ran.
 
     Attributes
     ----------
     device : str
         As in the table.
-    overhead_us : float
-        What a timed call costs the host at least: the median time within its hooks, and what calling them takes.
-    overhead_share : float
-        That times the calls, over the time of all that no other encloses; a GPU with work queued loses less.
     calls : int
         Timed calls.
     """
@@ -97,13 +94,23 @@ class InlineTimes:
         now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.device, self.warmup = device, warmup
-        self.overhead_us, self.overhead_share = calling_us, 0.0
+        self.calling_us, self.open = calling_us, 0
         self._now, self._spent = now, list[int]()  # ns within the hooks of each call
         self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
         # of each call, and nothing that Python's collector of garbage would have to look through
         self._key, self._parent, self._begin, self._end = list[int](), list[int](), list[Mark](), list[Mark]()
         self._open, self._lock = threading.local(), threading.Lock()
-        self._table: pd.DataFrame | None = None
+        self._told: tuple[int, pd.DataFrame, float] | None = None  # calls, their table, share of the overhead
+
+    @property
+    def overhead_us(self) -> float:
+        """What a timed call costs the host at least: the median time within its hooks, and what calling them takes."""
+        return self.calling_us + (float(np.median(self._spent)) / 1e3 if self._spent else 0.0)
+
+    @property
+    def overhead_share(self) -> float:
+        """That times the calls, over the time of all that no other encloses; a GPU with work queued loses less."""
+        return self._read()[1]
 
     @property
     def calls(self) -> int:
@@ -169,19 +176,18 @@ class InlineTimes:
 
         ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
         ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
-        included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``clock_share``, the part of the time
-        that timing it and what is inside takes.
+        included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``outer``, whether nothing timed
+        enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes.
 
         Raises
         ------
         DataError
             The block has not ended, or nothing ran in it.
         """
-        if self._table is None:
-            raise DataError("the times are known when the block has ended")
-        if self._table.empty:
+        table, _ = self._read()
+        if table.empty:
             raise DataError("nothing was timed: the model was not called in the block, and there was no region")
-        return self._table
+        return table
 
     def save(self, file: str | Path) -> None:
         """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
@@ -195,16 +201,19 @@ class InlineTimes:
         about = {name: getattr(self, name) for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")}
         write_table(self.table, {"schema": 1, "what": "inline", **about}, Path(file))
 
-    def close(self) -> None:
-        """Read the marks and make the table."""
-        self._clock.wait()
-        frame = self._frame()
-        seen = frame.groupby("name", sort=False).cumcount()
-        self.overhead_us += float(np.median(self._spent)) / 1e3 if self._spent else 0.0
-        outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
-        self.overhead_share = self.overhead_us * len(frame) / outer if outer else 0.0
-        rows = [self._row(name, part) for name, part in frame[seen >= self.warmup].groupby("key", sort=False)]
-        self._table = pd.DataFrame(rows)
+    def _read(self) -> tuple[pd.DataFrame, float]:
+        """Return the table of all calls so far and the share of the overhead; marks are read once."""
+        if self.open:
+            raise DataError("the times are known when the block has ended")
+        if self._told is None or self._told[0] != len(self._key):
+            self._clock.wait()
+            frame = self._frame()
+            seen = frame.groupby("name", sort=False).cumcount()
+            outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
+            share = self.overhead_us * len(frame) / outer if outer else 0.0
+            rows = [self._row(name, part) for name, part in frame[seen >= self.warmup].groupby("key", sort=False)]
+            self._told = len(self._key), pd.DataFrame(rows), share
+        return self._told[1:]
 
     def _frame(self) -> pd.DataFrame:
         """Return a row per call that ended well: its times, and how many calls it encloses."""
@@ -236,6 +245,7 @@ class InlineTimes:
             "self_us": float(calls["self_us"].median()),
             "spread_us": float((calls["us"] - middle).abs().median()),
             "repeats": len(calls),
+            "outer": bool((calls["parent"] < 0).all()),
             "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle if middle else np.nan,
             "source": f"inline:{name}",
         }
@@ -247,9 +257,54 @@ class InlineTimes:
         )
 
 
-@contextmanager
-def inline(model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0) -> Iterator[Any]:
-    """Time every module of a model that runs within the block, and named regions.
+class Inline:
+    """Times a model's modules within a ``with`` block, or whenever a function that it decorates runs; see `inline`.
+
+    Attributes
+    ----------
+    times : InlineTimes
+        Of all blocks and calls so far.
+    """
+
+    def __init__(self, model: Any, device: str | None, name: str | None, warmup: int) -> None:
+        if warmup < 0:
+            raise ParameterError("warmup", f"must be 0 or more, got {warmup}")
+        torch = import_torch()
+        where = _device_of(torch, model, device)
+        if not name and where.type == "cpu":
+            name = f"CPU-{torch.get_num_threads()}T"
+        elif not name:
+            name = canonical_device(torch.cuda.get_device_name(where))[0]
+        clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
+        self.times = InlineTimes(clock, name, warmup, _calling_us(torch))
+        self._model, self._handles = model, list[Any]()
+
+    def __enter__(self) -> InlineTimes:
+        if not self.times.open and self._model is not None:  # within itself a second pair would count everything twice
+            for path, module in self._model.named_modules():
+                self._handles += self.times.watch(module, path or type(self._model).__name__)
+        self.times.open += 1
+        return self.times
+
+    def __exit__(self, *_: object) -> None:
+        self.times.open -= 1
+        while not self.times.open and self._handles:
+            self._handles.pop().remove()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function timed: each call is a region of its name, and ``function.times`` has all of them."""
+
+        @wraps(function)
+        def timed(*given: Any, **named: Any) -> Any:
+            with self as times, times.region(function.__name__):
+                return function(*given, **named)
+
+        timed.times = self.times  # type: ignore[attr-defined]  # pyrefly: ignore[missing-attribute]
+        return timed
+
+
+def inline(model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0) -> Inline:
+    """Time every module of a model while it runs, and named regions: in a ``with`` block, or as a decorator.
 
     Parameters
     ----------
@@ -263,11 +318,13 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
     warmup : int, default 0
         Calls of each module that are left out at first.
 
-    Yields
-    ------
-    InlineTimes
-        ``times.region("loss")`` times what is no module; after the block ``times.table`` has the times in µs and
-        ``times.overhead_us`` what each timed call costs.
+    Returns
+    -------
+    Inline
+        As a block it gives an `InlineTimes`: ``times.region("loss")`` times what is no module; after the block
+        ``times.table`` has the times in µs, ``times.overhead_us`` what each timed call costs, ``times.overhead_share``
+        the part of the time that this is. A decorated function has the same as its attribute ``times``, over all of its
+        calls, each of which is a region of its name.
 
     Raises
     ------
@@ -278,33 +335,21 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
     --------
     With a model of your own::
 
-        with flopcast.measuring.inline(model, warmup=2) as times:
+        with fc.inline(model, warmup=2) as times:
             for batch in batches:
                 loss = criterion(model(batch))
                 with times.region("backward"):
                     loss.backward()
-        times.table, times.overhead_share
+        times.save("times.csv")  # for `flopcast train`, `fidelity` and `project --durations`
+
+    and of a function that runs anyway::
+
+        @fc.inline(model, warmup=2)
+        def step(batch): ...
+
+        step.times.table, step.times.overhead_share
     """
-    if warmup < 0:
-        raise ParameterError("warmup", f"must be 0 or more, got {warmup}")
-    torch = import_torch()
-    where = _device_of(torch, model, device)
-    clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
-    if not name and where.type == "cpu":
-        name = f"CPU-{torch.get_num_threads()}T"
-    elif not name:
-        name = canonical_device(torch.cuda.get_device_name(where))[0]
-    times = InlineTimes(clock, name, warmup, _calling_us(torch))
-    handles: list[Any] = []
-    try:
-        if model is not None:
-            for path, module in model.named_modules():
-                handles += times.watch(module, path or type(model).__name__)
-        yield times
-    finally:
-        for handle in handles:
-            handle.remove()
-        times.close()
+    return Inline(model, device, name, warmup)
 
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:

@@ -7,6 +7,9 @@ nearest to the unprofiled time. The sum of the kernels alone cannot decide: a pr
 read counters) may leave each of them unharmed and still stretch the step. Kernels are matched by name and order
 (`match_kernels`).
 
+Times that a program took of its own modules (`measuring.inline_times`) name no kernels: with them calls are matched by
+operator, dimensions and format instead (`match_calls`).
+
 What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said of calls, matched
 by operator, shape and formats; where the operator is not known, of kernels by their name. What a call runs on the GPU
 may be another kernel in the other trace. The difference of the end-to-end times is taken apart without rest: calls that
@@ -97,6 +100,34 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     )
 
 
+def match_calls(traces: Sequence[pd.DataFrame]) -> Matching:
+    """Return the calls that all have: of each problem as many as the fewest have, at the median time of each.
+
+    Each gives its calls as `Profiled.calls` does.
+    """
+    every = pd.concat(traces, keys=range(len(traces)), names=["trace"]).reset_index("trace").reset_index(drop=True)
+    every = every.astype(dict.fromkeys(SIGNATURE[2:], float))
+    every["code"] = every.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup()
+    found = every.groupby(["code", "trace"])["duration_us"].agg(["median", "size"])
+    medians, sizes = (found[name].unstack("trace").reindex(columns=range(len(traces))).dropna()  # noqa: PD010
+                      for name in ("median", "size"))  # fmt: skip
+    first = every.drop_duplicates("code").set_index("code")
+    names = [
+        " ".join(
+            [row["op"], *(f"{name}={row[name]:g}" for name in SIGNATURE[2:] if pd.notna(row[name])), row["dtype_a"]]
+        )
+        for row in first.loc[medians.index].astype({"op": str, "dtype_a": str}).to_dict("records")
+    ]
+    count = sizes.min(axis=1).astype(int).to_numpy()
+    return Matching(
+        names=np.repeat(np.array(names, dtype=object), count),
+        durations_ns=np.repeat((1e3 * medians.to_numpy()).round().astype(np.int64), count, axis=0),
+        by_queue=True,
+        cut=False,
+        uneven_share=0.0,
+    )
+
+
 def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], bool]:
     """Return the names of each trace's kernels as all of the traces spell them, and whether that cut any.
 
@@ -143,19 +174,62 @@ _COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "proces
 """Columns that times and the matching of kernels need."""
 
 
+APPLICATION: Final = "application"
+"""The operator of in-line times that are no operator's."""
+SIGNATURE: Final = (
+    "op", "dtype_a", *dict.fromkeys(name for op in OPS.values() if op.name not in (UNKNOWN, APPLICATION)
+                                    for name in op.dims if name not in WORDS),
+)  # fmt: skip
+"""What tells calls apart where the names of kernels are not known."""
+
+
 @dataclass(frozen=True)
 class Profiled:
     """One workload as one profiler, or one setting of it, recorded it."""
 
     label: str
-    activities: pd.DataFrame  # dispatch table
+    activities: pd.DataFrame  # dispatch table; of `of_inline` one row for each call of an operator
     steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
     step_count: int | None = None  # of the whole trace, where the user says so; None: those that it records
+    end_to_end_us: float | None = None  # of `of_inline`: over all steps
 
     @classmethod
     def of(cls, label: str, trace: Annotated, step_count: int | None = None) -> Profiled:
         """Return the same of a trace as it was read."""
         return cls(label, trace.dispatches, trace.steps, step_count)
+
+    @classmethod
+    def of_inline(cls, label: str, table: pd.DataFrame, step_count: int | None = None) -> Profiled:
+        """Return the same of a program's times of its own modules (`measuring.inline_times.InlineTimes.table`).
+
+        A step is a call of what takes longest of all that nothing encloses, unless the user says how many there are.
+        A DataError says that the table is none, or times no operator.
+        """
+        if not {"op", "duration_us", "repeats", "outer"} <= set(table):
+            raise DataError("no in-line times: they need the columns op, duration_us, repeats, outer", source=label)
+        whole = table["duration_us"] * table["repeats"]
+        outer = table["outer"].astype(bool)
+        calls = table[table["op"].ne(APPLICATION)]
+        if calls.empty or not outer.any():
+            raise DataError("no operator among the in-line times: time a model whose layers are some", source=label)
+        rows = calls.loc[calls.index.repeat(calls["repeats"].astype(int))]
+        rows = rows.assign(
+            kind=KERNEL, name=rows["op"], duration_ns=(1e3 * rows["duration_us"]).round().astype("int64")
+        )
+        rows = rows.reindex(columns=list(dict.fromkeys([*rows, *_COLUMNS]))).reset_index(drop=True)
+        steps = step_count or int(table["repeats"].to_numpy()[int(whole.where(outer, -1.0).to_numpy().argmax())])
+        return cls(label, rows, step_count=steps, end_to_end_us=float(whole[outer].sum()))
+
+    def calls(self) -> pd.DataFrame:
+        """Return one row for each call whose operator is known: what tells it apart, `SIGNATURE`, and `duration_us`."""
+        if self.end_to_end_us is not None:
+            return self.activities.reindex(columns=[*SIGNATURE, "duration_us"])
+        rows = self.activities
+        if self.step_count is None and rows["step"].notna().any():
+            rows = rows[rows["step"].notna()]
+        found = measurements(Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True)
+        known = found[~found["op"].isin(["", UNKNOWN, "collective"])] if len(found) else found
+        return known.reindex(columns=[*SIGNATURE, "duration_us"])
 
     def counted(self) -> pd.DataFrame:
         """Return the activities that count: those of the steps recorded, all where the user says how many there are.
@@ -234,6 +308,12 @@ def kernel_us(kernels: pd.DataFrame) -> float:
 def trace_times(trace: Profiled) -> TraceTimes:
     """Return the times of a trace; a DataError as for `Profiled.counted`."""
     rows = trace.counted()
+    if trace.end_to_end_us is not None:
+        busy_us = kernel_us(rows)
+        return TraceTimes(
+            label=trace.label, gpus=1, kernels=len(rows), steps=trace.step_count, kernel_us=busy_us, busy_us=busy_us,
+            gaps_us=max(trace.end_to_end_us - busy_us, 0.0), end_to_end_us=trace.end_to_end_us, cpu_step_us=None,
+        )  # fmt: skip
     gpus = _gpus(rows)
     longest = max(gpus, key=span_ns)
     kernels, busy, total = kernels_of(longest), busy_ns(longest), span_ns(longest)
@@ -425,11 +505,16 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
         return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, ())
     kernels = [kernels_of(trace.counted()) for trace in traces]
-    matching = match_kernels(kernels)
+    inline = [trace.label for trace in traces if trace.end_to_end_us is not None]
+    matching = match_calls([trace.calls() for trace in traces]) if inline else match_kernels(kernels)
     shares = matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
     if shares.max() < _LEAST:
         names = f"{', '.join(labels[:-1])} and {labels[-1]}"
         few = f"the kernels common to {names} take under {_LEAST:.0%} of the time"
+        if inline:
+            raise DataError(
+                f"no operator of one shape is common to {names}: give the same workload, with shapes recorded"
+            )
         raise DataError(
             f"{few if len(matching.names) else f'no kernel is common to {names}'}: not the same workload, or a "
             "profiler shortened the names; give traces of one workload with full kernel names"
@@ -454,8 +539,13 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         believed=believed,
         basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
         kernels=_by_kernel(matching, ratios, labels, believed),
-        notes=tuple(_notes(matching, found)),
+        notes=(*_notes(matching, found), *map(_by_calls, inline)),
     )
+
+
+def _by_calls(label: str) -> Remark:
+    text = f"{label} has times of modules: calls are matched by operator and shape, and its gaps are all but operators"
+    return remark("matched-by-calls", text, label=label)
 
 
 def _by_kernel(matching: Matching, ratios: np.ndarray, labels: Sequence[str], believed: int) -> pd.DataFrame:

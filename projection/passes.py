@@ -25,10 +25,11 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError
 from ..remarks import Remark, remark
+from ..traces.activity_work import UNKNOWN
 from ..traces.classes import bare_name
 from ..traces.cleaning.joining import Coverage, check_launches, merge_coverage, places_of
-from ..traces.summary import Annotated
-from .comparison import common_spelling
+from ..traces.summary import Annotated, call_codes, measurements
+from .comparison import SIGNATURE, common_spelling
 from .graph import build
 from .replay import replay
 from .whole_trace import replayed
@@ -301,7 +302,8 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
         are such a table. Occurrences count from where a recording begins: let passes and trace begin at one place.
         Several rows of one occurrence count as their median. Passes that ran a kernel more often than the trace are
         several executions of it: of the whole trace, else of a step. The durations of one GPU are taken for every GPU
-        of the trace.
+        of the trace. Or the table of `measuring.inline_times`: calls of an operator, shape and format then take the
+        median of its modules, and their kernels keep their shares of it.
 
     Returns
     -------
@@ -314,9 +316,11 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
         at a place, another number of GPUs, a number of executions that is not whole, or names that are not told apart.
     """
     wanted = places_of(trace.dispatches)
-    given = _checked(durations)
     if wanted.empty:
         raise DataError("the trace has no kernel whose duration could be replaced")
+    if "name" not in durations and {"op", "duration_us"} <= set(durations):
+        return _retimed(trace, wanted, _of_calls(trace, durations).reindex(wanted.index))
+    given = _checked(durations)
     (wanted["spelt"], given["spelt"]), cut = common_spelling([wanted["name"], given["name"]])
     if cut:
         wanted["occurrence"] = wanted.groupby([*_GPU, "spelt"], sort=False).cumcount() + 1
@@ -350,8 +354,31 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     launches = wanted.assign(run="the trace")
     others = launches.assign(run="the durations", source="passes", **{name: found[name] for name in _LAUNCH})
     check_launches(pd.concat([launches, others], ignore_index=True))
+    return _retimed(trace, wanted, found["duration_us"])
 
-    table, duration_us = trace.dispatches, found["duration_us"]
+
+def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
+    """Return the duration, µs, of each activity whose call was timed in line, NaN elsewhere; indexed as the trace."""
+    table = trace.dispatches
+    calls = measurements(trace, "trace", each=True)
+    code = pd.Series(call_codes(table), index=table.index)
+    both = pd.concat(
+        [calls.reindex(columns=[*SIGNATURE, "duration_us"]), inline.reindex(columns=[*SIGNATURE, "duration_us"])]
+    )
+    both = both.astype(dict.fromkeys(SIGNATURE[2:], float))
+    kind = both.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup().to_numpy()
+    own, timed = kind[: len(calls)], kind[len(calls) :]
+    middle = inline["duration_us"].groupby(timed).median()
+    known = ~calls["op"].isin(["", UNKNOWN, "collective"]).to_numpy()
+    ratio = np.where(known, middle.reindex(own).to_numpy() / calls["duration_us"].to_numpy(), np.nan)
+    if not np.isfinite(ratio).any():
+        raise DataError("no call of the trace has an operator and shape that was timed in line: give the same workload")
+    return table["duration_ns"].clip(lower=0) / 1e3 * code.map(pd.Series(ratio))
+
+
+def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> Retimed:
+    """Return a trace with durations (µs, NaN where there is none) of the kernels of `places_of`."""
+    table = trace.dispatches
     own_ns = (1e3 * duration_us).round().reindex(table.index)
     duration_ns = own_ns.where(own_ns.notna(), table["duration_ns"]).astype(np.int64)
     graph = build(table, trace.calls)

@@ -167,6 +167,15 @@ def _steps(steps: int, work_us: float, rank: int, ranks: int, late_us: tuple[flo
         yield cpu("cuda_runtime", "hipDeviceSynchronize", at + 17, end + 1 - at - 17, correlation=1_000_000 + step)
 
 
+def in_line(path: Path) -> None:
+    """Write the times of modules that compute the products of `trace`, and of the model around them."""
+    product = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "n": 4096, "k": 4096, "outer": False}
+    rows = [{**product, "kernel": name, "m": int(name.rpartition("_")[2]), "duration_us": 270.0} for name in KERNELS]
+    rows.append({"device": "MI300X", "op": "application", "kernel": "Model", "duration_us": 1480.0, "outer": True})
+    table = pd.DataFrame(rows).assign(repeats=5)
+    table.assign(source="inline:" + table["kernel"]).to_csv(path, index=False)
+
+
 def traces(path: Path) -> None:
     path.mkdir()
     for number in range(2):
@@ -334,6 +343,7 @@ LAID: Final[dict[str, Maker]] = {
     "shapes.csv": text("op,dtype,m,n,k", "gemm,fp32,4,8,16"),
     "mymodule:kernel": lambda path: Path("mymodule.py").write_text(OWN, encoding="utf-8"),
     "gemms.csv": text("op,dtype,m,n,k", *(f"gemm,bf16,{size},{size},{size}" for size in (4096, 8192))),
+    "times.csv": in_line,
     "power.csv": text("device,op,dtype,m,n,k,duration_us,power_w", "MI300X,gemm,bf16,4096,4096,4096,250,690"),
     "amd-smi.csv": table(lambda: simulated().log),
     "executions.csv": table(lambda: simulated().executions),

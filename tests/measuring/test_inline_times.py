@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import flopcast.measuring
+import flopcast as fc
 from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import inline_times
 from flopcast.measuring.inline_times import InlineTimes
@@ -95,13 +95,38 @@ def test_events_in_the_stream_of_a_gpu_and_hooks_that_go(monkeypatch: pytest.Mon
     )  # fmt: skip
     monkeypatch.setattr(inline_times, "import_torch", lambda: fake)
     model = Module()
-    with pytest.raises(KeyError), flopcast.measuring.inline(model) as times:  # noqa: PT012
+    with pytest.raises(KeyError), fc.inline(model) as times:  # noqa: PT012
         model("x")
         raise KeyError
     assert (model.before, model.after) == ([], [])
-    assert len(waited) == 1
     (row,) = times.table.to_dict("records")
+    assert len(waited) == 1
     assert (row["device"], row["variant"], row["duration_us"]) == ("H100 SXM5", "Module", 1000.0)
+
+
+def test_a_function_is_timed_whenever_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: False), get_num_threads=lambda: 1,
+        device=lambda word: SimpleNamespace(type=word), nn=SimpleNamespace(Identity=Module),
+        zeros=lambda size: SimpleNamespace(add_=lambda one: None),
+    )  # fmt: skip
+    monkeypatch.setattr(inline_times, "import_torch", lambda: fake)
+    model = Module()
+
+    @fc.inline(model, warmup=1)
+    def step(given: str) -> Any:
+        """Run."""
+        return model(given)
+
+    assert step.__doc__ == "Run."
+    for calls in (1, 3):
+        model("x")  # not within the function
+        assert step("x") == step("x") == "x"
+        found = step.times.table.set_index("kernel")
+        assert found["repeats"].to_dict() == {"step": calls, "Module": calls}
+    assert found["outer"].to_dict() == {"step": True, "Module": False}
+    assert step.times.overhead_us > 0
+    assert (model.before, model.after) == ([], [])
 
 
 def test_modules_that_are_operators_have_their_dimensions() -> None:
@@ -132,9 +157,10 @@ def test_inclusive_and_own_times_of_nested_regions() -> None:
             for _ in range(2):
                 with times.region("inner"):
                     clock.now += length
+    times.open = 1
     with pytest.raises(DataError, match="block"):
         _ = times.table
-    times.close()
+    times.open = 0
     outer, inner = times.table.to_dict("records")
     assert (outer["kernel"], outer["op"], outer["variant"]) == ("outer", "application", "outer")
     assert [outer[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [41.0, 1.0, 20.0, 3]
@@ -158,7 +184,6 @@ def test_threads_have_calls_of_their_own() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    times.close()
     assert times.table.set_index("kernel")["repeats"].to_dict() == {"main": 1, "outer": 800, "inner": 800}
 
 
@@ -174,14 +199,13 @@ def test_what_raises_is_not_counted_and_closes_what_it_leaves_open() -> None:
     except KeyError:
         with times.region("later"):  # while something else is being handled
             clock.now += 7
-    times.close()
     assert times.table[["kernel", "duration_us"]].to_numpy().tolist() == [["later", 7.0]]
 
 
 def test_modules_of_a_model(torch: Any, tmp_path: Path) -> None:
     nn = torch.nn
     model = nn.Sequential(nn.Linear(16, 32), nn.Sequential(nn.GELU(), nn.Conv1d(8, 4, 3)))
-    with torch.no_grad(), flopcast.measuring.inline(model, warmup=1) as times:
+    with torch.no_grad(), fc.inline(model, warmup=1) as times:
         for batch in (1, 2, 2, 2):
             model(torch.zeros(batch, 8, 16))
         for _ in range(2):
@@ -203,7 +227,7 @@ def test_modules_of_a_model(torch: Any, tmp_path: Path) -> None:
 
 def test_shapes_are_rows_of_their_own(torch: Any) -> None:
     model = torch.nn.Linear(4, 4)
-    with flopcast.measuring.inline(model) as times:
+    with fc.inline(model) as times:
         model(torch.zeros(2, 4))
         model(torch.zeros(6, 4))
     assert times.table[["kernel", "m"]].to_numpy().tolist() == [["Linear", 2], ["Linear", 6]]
@@ -212,17 +236,17 @@ def test_shapes_are_rows_of_their_own(torch: Any) -> None:
 
 def test_an_exception_leaves_no_hook_behind(torch: Any) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(8, 4))
-    with pytest.raises(RuntimeError), flopcast.measuring.inline(model) as times:
+    with pytest.raises(RuntimeError), fc.inline(model) as times:
         model(torch.zeros(2, 4))
     assert times.table["kernel"].tolist() == ["0"]
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
 
 
 def test_what_cannot_be_timed(torch: Any) -> None:
-    with flopcast.measuring.inline() as times:
+    with fc.inline() as times:
         pass
     with pytest.raises(DataError, match="nothing was timed"):
         _ = times.table
     for wrong in ({"warmup": -1}, {"device": "no-such"}, {"device": "meta"}):
-        with pytest.raises(ParameterError), flopcast.measuring.inline(**wrong):
+        with pytest.raises(ParameterError), fc.inline(**wrong):
             pass

@@ -14,6 +14,7 @@ from flopcast.projection.comparison import Basis, Fidelity, Profiled, fidelity, 
 from flopcast.readers import TraceFailure, read_traces
 from flopcast.remarks import remark
 from flopcast.report.profilers import fidelity_json
+from flopcast.tests.projection.oracles.traces import add, gemm, trace
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import annotate
 
@@ -54,6 +55,27 @@ def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() ->
     assert (found.best, found.basis, found.traces[0].overhead) == ("serial", Basis.SHORTEST, None)
     assert found.traces[0].kernel_ratio is None
     assert found.verdict == remark("shortest-kernels", label="serial", matched_us=83.0, matched=3)
+
+
+def test_times_of_modules_are_compared_call_by_call() -> None:
+    """Two steps of a product and a sum; in line the product takes 240 µs of 280, the sum is none of the modules."""
+    rows = [make(500 * step + start, us) for step in range(2) for make, start, us in ((gemm, 0, 300), (add, 310, 20))]
+    whole = Profiled.of("trace", trace(rows), 2)
+    product = {"device": "MI300X", "op": "gemm", "m": 4096, "n": 4096, "k": 4096, "dtype_a": "bf16", "outer": False}
+    model = {"device": "MI300X", "op": "application", "variant": "Model", "outer": True}
+    table = pd.DataFrame([model | {"duration_us": 280.0}, product | {"duration_us": 240.0}]).assign(repeats=2)
+    inline = Profiled.of_inline("times.csv", table)
+    found = fidelity([whole, inline], unprofiled_us=290)
+    assert found.best == "times.csv"
+    assert [one.times.end_to_end_per_step_us for one in found.traces] == [415.0, 280.0]
+    assert [one.times.steps for one in found.traces] == [2, 2]
+    assert [one.agreement.ratio for one in found.traces if one.agreement] == [pytest.approx(300 / 240), 1]
+    assert [one.agreement.matched for one in found.traces if one.agreement] == [2, 2]
+    assert [note.code for note in found.notes] == ["matched-by-calls"]
+    with pytest.raises(DataError, match="no operator of one shape"):
+        fidelity([whole, Profiled.of_inline("other", table.assign(m=8))])
+    with pytest.raises(DataError, match="no operator among"):
+        Profiled.of_inline("other", table[:1])
 
 
 def test_kernels_are_held_against_those_of_the_believed_trace() -> None:

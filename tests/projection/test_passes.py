@@ -9,6 +9,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.projection.passes import with_durations
+from flopcast.tests.projection.oracles import traces as oracles
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import Annotated, annotate
 
@@ -68,6 +69,18 @@ def test_steps_that_differ_are_no_executions_of_one_another() -> None:
     steps = trace(("a", 0, 40), ("a", 50, 44), ("a", 100, 44), step=[1, 2, 2])
     with pytest.raises(DataError, match=r"4 times.* 3 times"):
         with_durations(steps, passes(*(("a", place, 1.0) for place in range(1, 5))))
+
+
+def test_times_of_modules_go_to_the_calls_of_their_operator_and_shape() -> None:
+    """Products that took 300 µs took 240 in line, with a helper kernel of the same call in proportion."""
+    whole = oracles.trace([oracles.gemm(0, 300, called=-9), oracles.add(400, 20), oracles.gemm(500, 300, called=490)])
+    row = {"device": "MI300X", "op": "gemm", "m": 4096, "n": 4096, "k": 4096, "dtype_a": "bf16", "repeats": 9}
+    inline = pd.DataFrame([row | {"duration_us": time} for time in (230.0, 240.0, 260.0)])
+    found = with_durations(whole, inline)
+    assert found.trace.dispatches["duration_ns"].tolist() == [240 * US, 20 * US, 240 * US]
+    assert (found.note.values["kernels"], found.note.values["of"]) == (2, 3)
+    with pytest.raises(DataError, match="timed in line"):
+        with_durations(whole, inline.assign(m=17))
 
 
 def test_one_gpu_serves_all_and_several_go_by_their_order() -> None:
