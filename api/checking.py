@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pandas as pd
 
 from .. import sealing
 from ..errors import DataError, ParameterError, check_margin, counted, few
-from ..evaluation.advising import choose, coordinates, expected_error, importance
+from ..evaluation.advising import Need, check_need, choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
@@ -43,6 +43,8 @@ from .devices import device
 from .tables import Data, items, load_measurements, names_of
 
 FILES = ("check.json", "check.html")
+MOST_ROWS: Final = 256
+"""Further rows that `needed` looks at."""
 
 
 class Trained(Protocol):
@@ -365,6 +367,10 @@ COST = "cost_s"
 ROW_SECONDS = 10.0
 
 
+class NothingLeftError(DataError):
+    """All candidates are measured already."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """What to measure next.
@@ -472,7 +478,7 @@ def advise(
     able = answers["predicted"].gt(0).to_numpy()
     if measured.all():
         done = f"all {len(measured)} candidates are measured on {model.recipe.target.name} already"
-        raise DataError(f"nothing is left to measure: {done}")
+        raise NothingLeftError(f"nothing is left to measure: {done}")
     if not able[~measured].any():
         first = answers["reasons"][~measured].iloc[0]
         why = first[0].general if first else ""
@@ -529,8 +535,56 @@ def advise(
         "groups": len(set(groups[batch])),
         "expected": expected_error(groups, known, batch, **errors, weights=weights),
         "errors": errors,
+        "by_rows": [
+            {"rows": rows, **expected_error(groups, known, batch[:rows], **errors, weights=weights)}
+            for rows in dict.fromkeys([*(2**power for power in range(12) if 2**power < len(batch)), len(batch)])
+        ],
     }
     return Advice(table.iloc[batch].reset_index(drop=True), report)
+
+
+def needed(
+    run: str | Path | Trained, need: float, candidates: Data = (), *, half_width: float | None = None, **settings: Any
+) -> Need:
+    """Say whether a run errs by no more than is needed, and how many more rows of the target would reach that.
+
+    Parameters
+    ----------
+    run : path or Run
+    need : float
+        The error that is allowed, as a share of the answer: 0.1.
+    candidates : path, DataFrame, Measurements, or a sequence of them
+        What could be measured, as for `advise`: the training data themselves, where they have rows of the host that the
+        target lacks.
+    half_width : float, optional
+        Of predictions, in place of the run's honest error on unseen rows; expected to fall as the error does.
+    **settings
+        Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``seed``.
+
+    Returns
+    -------
+    Need
+        Its ``told`` is the answer in words; no ways where nothing is left to measure.
+    """
+    check_need(need)
+    trained = run_of(run)
+    honest = [cv["selected"]["e_out"] for cv in trained.metrics["cv"] if (cv.get("selected") or {}).get("e_out")]
+    if half_width is None and not honest:
+        raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
+    now = half_width if half_width is not None else float(honest[0]) / 100
+    what = "error on unseen rows" if half_width is None else "half-width of the widest tenth of the rows"
+    if now <= need or not items(candidates):
+        return Need(need, now, what=what)
+    try:
+        told = advise(trained, candidates, rows=MOST_ROWS, **settings).report
+    except NothingLeftError:
+        return Need(need, now, what=what)
+    ways = [
+        (f"{counted(one['rows'], 'row')} more on {told['target']} (advise)", now * one["after"] / one["now"])
+        for one in told["by_rows"]
+    ]
+    less = [way for way in ways if way[1] < 0.99 * now]  # of known groups more rows are expected to change nothing
+    return Need(need, now, [way for way in less if way[1] <= need][:1] or less[-1:], what)
 
 
 def _devices(model: TrainedModel) -> list[Any]:

@@ -1,27 +1,33 @@
-"""Comparing: two runs, two traces or two tables, to what differs between them and where it comes from."""
+"""Comparing: two runs, traces, tables, projections or forecasts, to what differs and where it comes from."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pandas as pd
+from scipy.special import ndtri
 
 from ..errors import DataError, ParameterError
 from ..evaluation.drift import drift
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
-from ..evaluation.paired import SchemeComparison, common_rows, compare_scheme
+from ..evaluation.paired import Estimate, SchemeComparison, common_rows, compare_scheme, estimated_difference
 from ..projection.comparison import TraceChanges, trace_changes
+from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, TraceFailure, read_traces
-from ..report.comparing import runs_document, tables_document, traces_document
+from ..report.comparing import estimates_document, runs_document, tables_document, traces_document
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.run_folder import METRICS, read_run
 from ..table.conditions import Where
 from ..traces.summary import Annotated, with_possible_times
+from .forecasting import Forecasts
+from .projecting import ProjectedTrace
 from .tables import load_measurements
 
 FILES = ("compare.json", "compare.html")
@@ -114,22 +120,50 @@ class TableComparison(Shown):
         return tables_document(self.names, self.table, self.level)
 
 
+@dataclass(frozen=True)
+class EstimateComparison(Shown):
+    """Two projections of traces, or two sets of forecasts, side by side.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What they are called.
+    kind : str
+        ``projections`` or ``forecasts``.
+    table : DataFrame
+        One row per answer that both have: ``what``; ``first`` and ``second`` with ``_lower`` and ``_upper``; ``unit``;
+        and the fields of `evaluation.paired.EstimatedDifference`, the interval of the second against the first.
+    level : float
+        Of the intervals of ratio and difference.
+    """
+
+    files = FILES
+    names: tuple[str, str]
+    kind: str
+    table: pd.DataFrame
+    level: float
+
+    def document(self) -> Document:
+        """Return the comparison as `report` shows it on terminals and pages."""
+        return estimates_document(self.names, self.kind, self.table, self.level)
+
+
 def compare(
-    first: str | Path | Evidence,
-    second: str | Path | Evidence,
+    first: str | Path | Evidence | ProjectedTrace | Forecasts,
+    second: str | Path | Evidence | ProjectedTrace | Forecasts,
     *,
     interval: float = 0.95,
     where: Where = None,
     default: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> RunComparison | TraceComparison | TableComparison:
-    """Compare two runs, two profilers' traces of a workload, or two tables of measurements.
+) -> RunComparison | TraceComparison | TableComparison | EstimateComparison:
+    """Compare two runs, two profilers' traces of a workload, two tables, two projections or two forecasts.
 
     Parameters
     ----------
     first, second : path or Run
-        Run folders that `train` wrote, or runs; or files or folders with one trace each, or with measurements: of
-        another release, driver or day.
+        Run folders that `train` wrote, or runs; files or folders with one trace each, or with measurements: of another
+        release, driver or day; or what `project` or `forecast` returned or saved, its folder or its JSON.
     interval : float, default=0.95
         Of the intervals of differences between runs and of ratios between tables.
     where : mapping or sequence of str, optional
@@ -141,7 +175,7 @@ def compare(
 
     Returns
     -------
-    RunComparison, TraceComparison or TableComparison
+    RunComparison, TraceComparison, TableComparison or EstimateComparison
         With ``table``, a page and JSON.
 
     Raises
@@ -159,6 +193,16 @@ def compare(
     True
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
+    answers = [found for one in (first, second) if (found := _answers(one)) is not None]
+    if len(answers) == 2:
+        kinds = [_KINDS[next(iter(_KINDS.keys() & one.keys()))] for one in answers]
+        if kinds[0] != kinds[1]:
+            raise DataError(f"{kinds[0]} and {kinds[1]} cannot be compared: give two of a kind")
+        paths = (Path(str(one)) if isinstance(one, str | Path) else Path(name)
+                 for one, name in ((first, "first"), (second, "second")))  # fmt: skip
+        pairs = (_projections if kinds[0] == "projections" else _forecasts)(answers[0], answers[1])
+        rows = [_row(*pair, interval) for pair in pairs]
+        return EstimateComparison(_names(*paths), kinds[0], pd.DataFrame(rows), interval)
     runs_of = [not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in (first, second)]
     if not any(runs_of):
         options = Options(defaults=dict(default or {}))
@@ -186,6 +230,107 @@ def compare(
     return RunComparison(_names(runs[0][0], runs[1][0]), metrics, tuple(found), len(common))
 
 
+_KINDS: Final = {"classes": "projections", "forecasts": "forecasts"}
+"""A key of the JSON of each kind -> what it is."""
+_PHYSICS: Final = ("residual", "gpu", "model")
+"""Sources of a forecast's error that two of one release share only of the same setting, GPU or model."""
+
+
+def _answers(given: object) -> dict[str, Any] | None:
+    """Return the JSON of a projection or of forecasts, from what was returned or saved; None for anything else."""
+    if isinstance(given, ProjectedTrace | Forecasts):
+        return dict(given.document().data)
+    if not isinstance(given, str | Path):
+        return None
+    path = Path(given)
+    files = [path / name for name in ("project.json", "forecast.json")] if path.is_dir() else [path]
+    file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
+    if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):
+        return None
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "schema" in found and _KINDS.keys() & found.keys() else None
+
+
+_MOST_BYTES: Final = 2**26
+"""Of a JSON file that is looked into for answers: a longer one is a trace."""
+_Pair = tuple[str, str, tuple[float, ...], tuple[float, ...], Estimate, Estimate, frozenset[str]]
+
+
+def _row(
+    what: str, unit: str, first: tuple[float, ...], second: tuple[float, ...], one: Estimate, other: Estimate,
+    shared: frozenset[str], level: float,
+) -> dict[str, Any]:  # fmt: skip
+    found = estimated_difference(one, other, shared, level)
+    sides = {f"{side}{end}": value for side, values in (("first", first), ("second", second))
+             for end, value in zip(("", "_lower", "_upper"), values, strict=True)}  # fmt: skip
+    return {"what": what, "unit": unit, **sides, **asdict(found), "apart": found.apart}
+
+
+def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
+    """Return the ends and the classes of two projections.
+
+    Between one pair of GPUs classes by one law err alike, and so do figures and the CPU's speed that are as sure.
+    """
+    sides, laws = [], []
+    for one in (first, second):
+        told = one["interval"]
+        reach = 2 * float(ndtri((1 + told["level"]) / 2))
+        sources = {row["name"]: math.log(row["high_us"] / row["low_us"]) / reach for row in told["tornado"]}
+        whole = (one["projected_us"], told["lower_us"], told["upper_us"])
+        found = {"end to end": (whole, Estimate(one["projected_us"], sources))}
+        for row in one["classes"]:
+            if row["projected_us"] > 0:
+                values = (row["projected_us"], row["lower_us"], row["upper_us"])
+                found[row["op_class"]] = (values, Estimate(row["projected_us"], {row["op_class"]: row["sigma"] or 0.0}))
+        sides.append(found)
+        laws.append({row["op_class"]: row["law"] for row in one["classes"]})
+    same = all(first[name] == second[name] for name in ("host", "target"))
+    sigmas = [{row["name"]: row["sigma"] for row in one["interval"]["tornado"]} for one in (first, second)]
+    names = {name for name, law in laws[0].items() if laws[1].get(name) == law}
+    names |= {name for name in (CPU, *SPECS) if sigmas[0].get(name) == sigmas[1].get(name)}
+    shared = frozenset(names if same else ())
+    return [
+        (what, "us", values, sides[1][what][0], estimate, sides[1][what][1], shared)
+        for what, (values, estimate) in sides[0].items()
+        if what in sides[1]
+    ]
+
+
+def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
+    """Return the answers of two sets of forecasts in their order; those of one release share its constants."""
+    lists = first["forecasts"], second["forecasts"]
+    if len(lists[0]) != len(lists[1]):
+        raise DataError(
+            f"{len(lists[0])} and {len(lists[1])} forecasts cannot be paired: give the same settings of both"
+        )
+    found = []
+    asked = [one["asked"] for one in (*lists[0], *lists[1])]
+    varied = [name for name in asked[0] if len({str(one.get(name)) for one in asked}) > 1]
+    for one, other in zip(*lists, strict=True):
+        if one["predicted"] is None or other["predicted"] is None or one["reason"] or other["reason"]:
+            continue
+        if one["unit"] != other["unit"]:
+            raise DataError(f"{one['unit']} and {other['unit']} cannot be compared: give forecasts of one kind")
+        values, estimates = [], []
+        for each, level in ((one, first["level"]), (other, second["level"])):
+            values.append((each["predicted"], each["lower"], each["upper"]))
+            whole = math.log(each["upper"] / each["lower"]) / (2 * float(ndtri((1 + level) / 2)))
+            scale = whole / (math.hypot(*each["spreads"].values()) or 1.0)
+            estimates.append(Estimate(each["predicted"], {name: c * scale for name, c in each["spreads"].items()}))
+        alike = {name: one["asked"].get(name) == other["asked"].get(name) for name in ("gpu", "model", "release")}
+        common = set(one["spreads"]) & set(other["spreads"]) if alike["release"] else set()
+        common -= {name for name in _PHYSICS if not alike.get(name, one["asked"] == other["asked"])}
+        fields = ((name, one["asked"].get(name), other["asked"].get(name)) for name in varied)
+        what = ", ".join(f"{name} {a}" if a == b else f"{name} {a} → {b}" for name, a, b in fields)
+        found.append((what or "the answer", one["unit"], *values, *estimates, frozenset(common)))
+    if not found:
+        raise DataError("no setting has an answer in both: there is nothing to compare")
+    return found
+
+
 def _traces(path: Path, options: Options) -> list[Annotated]:
     """Return the traces of a file or folder."""
     found = []
@@ -203,13 +348,15 @@ def _one(found: list[Annotated], path: Path) -> Annotated:
     return found[0]
 
 
-def _evidence(run: str | Path | Evidence, parameter: str) -> tuple[Path, dict[str, Any], pd.DataFrame]:
+def _evidence(run: object, parameter: str) -> tuple[Path, dict[str, Any], pd.DataFrame]:
     """Return what a run is called, its metrics and its predictions."""
     if isinstance(run, str | Path):
         return Path(run), *read_run(Path(run))
-    if not isinstance(getattr(run, "predictions", None), pd.DataFrame):
+    predictions: Any = getattr(run, "predictions", None)
+    if not isinstance(predictions, pd.DataFrame):
         raise ParameterError(parameter, f"must be a run or the folder of one, got {type(run).__name__}")
-    return run.folder or Path(parameter), run.metrics, run.predictions
+    made: Any = run
+    return made.folder or Path(parameter), made.metrics, predictions
 
 
 def _names(first: Path, second: Path) -> tuple[str, str]:

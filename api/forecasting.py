@@ -14,11 +14,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, FlopcastError, ParameterError
+from ..evaluation.advising import check_need
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..output import write_table
-from ..projection.chakra_export import write_chakra
+from ..projection.chakra_export import SPREAD, write_chakra
 from ..report.forecast import cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -29,7 +30,7 @@ from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
-from ..workloads.layer_graph import SPREAD, GraphSetting, is_graph
+from ..workloads.layer_graph import GraphSetting, is_graph
 from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, find_release, widened
 from ..workloads.releases import calibrate as fit_release
@@ -209,7 +210,8 @@ def forecast(
     seed : int, default 0
         Of the draws.
     need : float, optional
-        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %.
+        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %, and else how many measured
+        runs of the setting would reach that (`workloads.forecasting.Forecast.needed`).
     price : float, str or mapping, optional
         Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200": 3.5}``.
     engine : str or several, default "vllm"
@@ -248,8 +250,7 @@ def forecast(
     True
     """
     check_level(interval)
-    if need is not None and not 0 < need < 10:
-        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+    check_need(need)
     priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
     served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
     stated = [name for name, value in served.items() if value is not None]

@@ -108,6 +108,20 @@ class Prediction:
         """
         write_file(self.frame, self.report, Path(out))
 
+    def half_width(self, share: float = 0.9) -> float:
+        """Return the half-width, relative to the prediction, that a share of the predicted rows does not exceed.
+
+        Raises
+        ------
+        DataError
+            No row has an interval.
+        """
+        predicted, lower, upper = (self.frame[name] for name in prediction_columns(self.report["metric"]).values())
+        widths = ((upper - lower) / (2 * predicted)).dropna()
+        if widths.empty:
+            raise DataError("no row has an interval: nothing says how sure the predictions are")
+        return float(widths.quantile(share))
+
     def plot_intervals(self) -> go.Figure:
         """Draw the predictions with their intervals, from the smallest to the largest; what is extrapolated apart."""
         return figures.intervals(self.frame, self.report["metric"])

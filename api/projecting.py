@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from ..errors import DataError, ParameterError
+from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
 from ..hardware.networks import NODE_GPUS
 from ..output import check_output, dumps, whole_folder
-from ..projection.chakra_export import tasks_of, write_chakra
+from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
 from ..projection.job import Job
@@ -100,14 +102,17 @@ class ProjectedTrace:
         """One row per activity of the GPU, in the order of the trace; with phases, of what was projected.
 
         The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its projection; `measured_us`
-        and `projected_us`; `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
+        and `projected_us`, which lies between `lower_us` and `upper_us` (NaN where nobody measured how its law errs);
+        `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
         path; TFLOP/s, GB/s and shares of the roofs on both GPUs (`projection.roofs.rates_of`). With phases also
         `repeats`, how many activities of the trace the row stands for; the times are of all.
         """
         projection = self.result.projection
         start_ns, _ = projected_times(projection)
         rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT], errors="ignore")
-        rows = rows.assign(projected_start_ns=start_ns, critical_us=critical_us(projection))
+        reach = np.exp(float(ndtri((1 + self.result.uncertainty.level) / 2)) * rows["sigma"])
+        limits = {"lower_us": rows["projected_us"] / reach, "upper_us": rows["projected_us"] * reach}
+        rows = rows.assign(**limits, projected_start_ns=start_ns, critical_us=critical_us(projection))
         return pd.concat([rows, self.result.rates], axis=1)
 
     @property
@@ -176,7 +181,13 @@ class ProjectedTrace:
         if world is not None:
             activities = activities.assign(group_size=world.ranks_of(activities))
         start_ns, _ = projected_times(projection)
-        about = {"what": f"projection from {projection.host.name} to {projection.target.name}, not a measurement"}
+        unsure = self.result.uncertainty
+        reach = float(np.log(unsure.upper_us / unsure.lower_us) / (2 * ndtri((1 + unsure.level) / 2)))
+        about = {
+            "what": f"projection from {projection.host.name} to {projection.target.name}, not a measurement",
+            SPREAD: f"{reach:.4f}",
+            **{name: f"{getattr(unsure, name):.10g}" for name in ("nominal_us", "lower_us", "upper_us", "level")},
+        }
         counted = np.sort(projection.graph.rows[projection.counted])  # what makes the end-to-end time
         write_chakra(Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about)
 
@@ -255,6 +266,7 @@ def project_traces(
     uncertainty: str = "",
     sweep: str | Sequence[str] = (),
     default: Mapping[str, str] | None = None,
+    need: float | None = None,
     interval: float = 0.9,
     samples: int = 256,
     seed: int = 0,
@@ -309,6 +321,9 @@ def project_traces(
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
     default : mapping of str to str, optional
         Values of columns that the traces lack.
+    need : float, optional
+        Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else which measurements would
+        reach that (`projection.uncertainty.need_of`).
     interval, samples, seed
         Of the interval.
 
@@ -322,6 +337,7 @@ def project_traces(
         A parameter cannot be used; a trace cannot be read or projected, or there is none.
     """
     check_sample(interval, samples)
+    check_need(need)
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
     laws = laws_of(
@@ -334,7 +350,7 @@ def project_traces(
         raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
     inputs = Inputs(laws, wanted, known, Options(defaults=dict(default or {}), calls=True), correct, durations)
     watts = measured_power(load_measurements(power).frame) if power else None
-    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts}
+    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts, "need": need}
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
 

@@ -1,4 +1,4 @@
-"""Two runs, traces or tables side by side: ``flopcast compare A B`` says what differs, and where it comes from."""
+"""Two runs, traces, tables or answers side by side: ``flopcast compare A B`` says what differs, and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ FILES = ("compare.json", "compare.html")
 def command(
     context: typer.Context,
     first: Annotated[
-        Path, typer.Argument(metavar="FIRST", help="A run folder, a trace of any profiler, or measurements.")
+        Path,
+        typer.Argument(metavar="FIRST", help="A run folder, a trace, measurements, or what project or forecast saved."),
     ],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
     interval: IntervalOption = 0.95,
@@ -38,10 +39,11 @@ def command(
     default: DefaultOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs (settings, errors, a paired test), traces (what was added, removed, faster), or measurements.
+    """Compare two runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
 
     Runs are compared by model and group on the rows that both predicted. Traces are matched by operator and shape; the
-    difference of their times is taken apart without rest. Of measurements, the times of the problems that both hold.
+    difference of their times is taken apart without rest. Of measurements, the times of the problems that both hold. Of
+    projections and forecasts, ratio and difference with paired intervals: errors that both make alike cancel.
     """
     if out is not None:
         check_output(out, FILES, [first, second])

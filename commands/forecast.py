@@ -24,6 +24,7 @@ from .options import (
     ChakraOption,
     IntervalOption,
     JsonOption,
+    NeedOption,
     SeedOption,
     WhereOption,
     announce,
@@ -130,9 +131,6 @@ RunOption = Annotated[
 DataOption = Annotated[
     list[Path] | None,
     typer.Option(metavar="DATA", help="Measured kernels, in place of laws (repeatable).", rich_help_panel=MORE),
-]
-NeedOption = Annotated[
-    float | None, typer.Option(help="Half-width needed: 0.1 says whether ±10 % is reached.", rich_help_panel=MORE)
 ]
 PriceOption = Annotated[
     str | None,

@@ -132,6 +132,20 @@ SeedOption = Annotated[
 IntervalOption = Annotated[
     float, typer.Option(metavar="LEVEL", help="Share of values that an interval is to hold, above 0 and below 1.")
 ]
+NeedOption = Annotated[
+    float | None,
+    typer.Option(help="How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", rich_help_panel=MORE),
+]
+
+
+def check_needed(need: float | None) -> None:
+    """Raise a ParameterError for a half-width that nobody can need, before anything is computed."""
+    if need is not None:
+        from ..evaluation.advising import check_need  # here: it imports pandas
+
+        check_need(need)
+
+
 BudgetOption = Annotated[str | None, typer.Option(metavar="TIME", help="Time that it may take: 90s, 20m or 1.5h.")]
 DeviceOption = Annotated[
     str | None,

@@ -130,7 +130,7 @@ def profile_command(
 def record_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for log, executions, clocks and record.json.")],
     logger: Annotated[
-        Literal["amd-smi", "rocm-smi", "nvml", "simulated"],
+        Literal["amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"],
         typer.Option(help="What reads the power; simulated: the GPU too, to try it."),
     ],
     kernels: Annotated[

@@ -14,12 +14,14 @@ from .options import (
     IntervalOption,
     JsonOption,
     KeepOption,
+    NeedOption,
     RunArgument,
     TargetCostOption,
     UnitOption,
     WhereOption,
     announce,
     check_data,
+    check_needed,
     parse_rows,
 )
 
@@ -42,6 +44,7 @@ def command(
         str | None,
         typer.Option(metavar="law", help="Answer for what was never trained: law, the roofline at trained rates."),
     ] = None,
+    need: NeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
@@ -53,6 +56,7 @@ def command(
         "fallback": fallback,
     }
     check_data([run, *data])
+    check_needed(need)
     announce(f"loading {run}", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor remarks by the million hold many circles
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
@@ -61,10 +65,18 @@ def command(
 
     gc.freeze()
     prediction = predict(run, data, interval=interval, out=None if as_json else out, **settings)
+    told = None
+    if need is not None:
+        from ..api.checking import needed
+
+        rows = {name: value for name, value in settings.items() if name in ("where", "unit", "default")}
+        told = needed(run, need, data, half_width=prediction.half_width(), **rows).told
+        prediction.report["need"] = told.to_dict()
     if as_json:
         if out is not None:
             prediction.save(out)
         print_json(to_json(prediction.frame, prediction.report))
         return
     found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
+    found = found if told is None else found.with_remark("need", told)
     show(found, *([out] if out else []), rows=prediction.report["n"])

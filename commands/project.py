@@ -18,6 +18,7 @@ from .options import (
     HostOption,
     IntervalOption,
     JsonOption,
+    NeedOption,
     SeedOption,
     TargetOption,
     announce,
@@ -89,6 +90,7 @@ def command(
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="FIGURE=A:B[:STEP]", help="Change a figure of the target (repeatable).")
     ] = None,
+    need: NeedOption = None,
     interval: IntervalOption = 0.9,
     samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
     seed: SeedOption = 0,
@@ -117,7 +119,7 @@ def command(
     }  # fmt: skip
     of_one: dict[str, Any] = {
         "comm_wait": comm_wait, "durations": durations, "phases": phases, "uncertainty": uncertainty,
-        "sweep": sweep or (), "power": power or (),
+        "sweep": sweep or (), "power": power or (), "need": need,
     }  # fmt: skip
     if together:
         if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import ParameterError
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from .options import (
     AllOption,
@@ -21,6 +22,7 @@ from .options import (
     JsonOption,
     KeepOption,
     MetricOption,
+    NeedOption,
     PlotOption,
     PriorOption,
     QuietOption,
@@ -32,6 +34,7 @@ from .options import (
     WhereOption,
     WithoutFeaturesOption,
     check_data,
+    check_needed,
     command_line,
     parse_budget,
     parse_gpu,
@@ -77,6 +80,7 @@ def command(
     keep: KeepOption = None,
     target_cost: TargetCostOption = None,
     each: EachOption = False,
+    need: NeedOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -84,8 +88,11 @@ def command(
 
     Several targets have a run each where there is a --host, and without one a single run.
     """
+    check_needed(need)
     data = check_data(data)
     own, targets = parse_gpu(host), parse_targets(target)
+    if need is not None and own is not None and isinstance(targets, list):
+        raise ParameterError("need", "is asked of one target: train them one by one")
     if out is not None and (own is None or not isinstance(targets, list)):
         check_run_folder(out)
     settings: dict[str, Any] = {
@@ -135,4 +142,9 @@ def command(
     shown = training_document(
         found.metrics, found.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
     )
+    if need is not None:
+        from ..api.checking import needed
+
+        rows = {name: value for name, value in settings.items() if name in ("where", "group", "unit", "default")}
+        shown = shown.with_remark("need", needed(found, need, data or (), seed=seed, **rows).told)
     show(shown, *written, as_json=as_json)

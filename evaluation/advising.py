@@ -10,6 +10,8 @@ its distance from what is measured already, over the root of its group's size: g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +19,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import FloatArray
+from ..errors import ParameterError
+from ..remarks import Remark, remark
 
 MOST: Final = 3000
 """Candidates that distances are taken between; of more, a random sample of so many."""
@@ -134,3 +138,52 @@ def expected_error(
         known_error + float(np.average(excess * left, weights=share)) for left in (1.0, 1 / (1 + rows / HALF))
     )
     return {"now": now, "after": after, "new_groups": len(set(names[batch]) - set(names[old]))}
+
+
+def check_need(need: float | None) -> None:
+    """Raise a ParameterError for a half-width that is not above 0 and below 10."""
+    if need is not None and not 0 < need < 10:
+        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+
+
+@dataclass(frozen=True)
+class Need:
+    """How sure an answer is to be, how sure it is, and what would make it so.
+
+    Attributes
+    ----------
+    need, now : float
+        What is asked for and what is known, as shares of the answer: half-widths of an interval, or errors.
+    ways : sequence of (str, float)
+        Further measurements, each with those before it, and what would then be known: expected, not promised.
+    what : str
+        What both figures are.
+    """
+
+    need: float
+    now: float
+    ways: Sequence[tuple[str, float]] = ()
+    what: str = "half-width"
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is known well enough."""
+        return self.now <= self.need
+
+    @property
+    def told(self) -> Remark:
+        """The answer: ``need-reached``; else ``need-not-reached`` with the measurements that would reach it, if any."""
+        asked, known = f"±{100 * self.need:g} %", f"±{100 * self.now:.3g} %"
+        values: dict[str, Any] = {"need": self.need, "now": self.now, "what": self.what}
+        if self.reached:
+            return remark("need-reached", f"needed {asked}: reached, the {self.what} is {known}", **values)
+        enough = next((place for place, (_, after) in enumerate(self.ways) if after <= self.need), None)
+        taken = self.ways if enough is None else self.ways[: enough + 1]
+        text = f"needed {asked}: not reached, the {self.what} is {known}"
+        if taken:
+            what, after = " and ".join(way for way, _ in taken), taken[-1][1]
+            text += (
+                f"; {what} would {'leave' if enough is None else 'reach it, with'} ±{100 * after:.3g} %, as expected"
+            )
+        values |= {"ways": [way for way, _ in taken], "after": taken[-1][1] if taken else None}
+        return remark("need-not-reached", text, **values, enough=enough is not None)

@@ -340,7 +340,7 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
                 loss = criterion(model(batch))
                 with times.region("backward"):
                     loss.backward()
-        times.save("times.csv")  # for `flopcast train`, `fidelity` and `project --durations`
+        times.save("times.csv")  # what `train`, `fidelity` and `project` take
 
     and of a function that runs anyway::
 

@@ -113,7 +113,7 @@ def record(
         the published kernels (the suite ``fingrav``), the collectives of which only the simulated GPU runs.
     out : Path
         Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
-    logger : {"amd-smi", "rocm-smi", "nvml", "simulated"}
+    logger : {"amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"}
         What reads the power; ``simulated`` simulates the GPU as well.
     window_us : float, optional
         That the logger averages over, and between its readings; by default that of `power_rigs.INTERVAL_US`.

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -33,9 +34,17 @@ from .machine import TOOLS, Tool, output_of, parse_reading, smi_id, vendor
 from .rows import Row, described
 from .timing import Call
 
-AMD_SMI, ROCM_SMI, NVML, SIMULATED = "amd-smi", "rocm-smi", "nvml", "simulated"
-INTERVAL_US: Final[Mapping[str, float]] = {AMD_SMI: 1e6, ROCM_SMI: 1e6, NVML: 1e5, SIMULATED: 1e3}
-"""Loggers, and the time that each is taken to average over: a process for each reading is no faster."""
+AMDSMI, HWMON, AMD_SMI, ROCM_SMI, NVML = "amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml"
+SIMULATED = "simulated"
+INTERVAL_US: Final[Mapping[str, float]] = {
+    AMDSMI: 1e3, HWMON: 1e3, AMD_SMI: 1e6, ROCM_SMI: 1e6, NVML: 1e5, SIMULATED: 1e3,
+}  # fmt: skip
+"""Loggers, and the time that each is taken to average over: a process for each reading is no faster; AMD's binding and
+the kernel's file are read within this process."""
+DRM: Final = Path("/sys/class/drm")
+"""Where the Linux kernel lists graphics cards."""
+_WATTS: Final = ("current_socket_power", "socket_power", "average_socket_power")
+"""Keys of the binding's power, the best first: releases of ROCm differ, and give "N/A" for what they do not read."""
 COUNTER_READS: Final = 5
 """Reads of the GPU's counter before and after a train; the one with the shortest delay counts."""
 _INSTANT_FIELD: Final = 186
@@ -167,6 +176,56 @@ def nvml_power(identifier: str) -> Callable[[], float]:
     return lambda: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3
 
 
+def amdsmi_power(index: int) -> Callable[[], float]:
+    """Return what reads the power of a GPU with AMD's binding of its management library, in this process.
+
+    Raises
+    ------
+    FlopcastError
+        The binding is not installed, does not know the GPU, or reads no power of it.
+    """
+    try:
+        amdsmi = importlib.import_module("amdsmi")
+    except (ImportError, OSError) as error:  # the library beside it may lack too
+        raise FlopcastError("the logger amdsmi needs AMD's binding: pip install /opt/rocm/share/amd_smi") from error
+    try:
+        amdsmi.amdsmi_init()
+        gpu = amdsmi.amdsmi_get_processor_handles()[index]
+        told = amdsmi.amdsmi_get_power_info(gpu)
+    except (amdsmi.AmdSmiException, IndexError) as error:
+        raise DataError(f"amdsmi does not read GPU {index}: {one_line(error)}") from error
+    key = next((name for name in _WATTS if isinstance(told.get(name), int | float)), None)
+    if key is None:
+        raise DataError(f"amdsmi reports no power of GPU {index}: try the logger {HWMON}")
+    return lambda: float(amdsmi.amdsmi_get_power_info(gpu)[key])
+
+
+def hwmon_power(bus: str, folder: Path = DRM) -> Callable[[], float]:
+    """Return what reads the power of the GPU at a PCI address from the Linux kernel's file, in microwatts there.
+
+    Raises
+    ------
+    DataError
+        The kernel has no such file of that GPU.
+    """
+    for device in sorted(folder.glob("card*/device")):
+        if device.resolve().name.casefold() != bus.casefold():
+            continue
+        for name in ("power1_input", "power1_average"):
+            for file in sorted(device.glob(f"hwmon/hwmon*/{name}")):
+                return lambda file=file: int(file.read_bytes()) / 1e6
+    raise DataError(f"the kernel has no power of the GPU at {bus}: no power1_input or power1_average under {folder}")
+
+
+def _bus(backend: Backend) -> str:
+    """Return the PCI address of a GPU as Linux writes it."""
+    found = backend.torch.cuda.get_device_properties(backend.index)
+    numbers = [getattr(found, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if None in numbers:
+        raise DataError("PyTorch does not say at which PCI address the GPU is: update it, or take the logger amdsmi")
+    return "{:04x}:{:02x}:{:02x}.0".format(*numbers)
+
+
 def power_reader(logger: str, backend: Backend) -> Callable[[], float]:
     """Return what reads the power of the GPU.
 
@@ -179,12 +238,16 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], float]:
         raise DataError("there is no GPU whose power could be recorded: --logger simulated shows how it goes")
     maker = vendor(backend.torch)
     if (logger == NVML) != (maker == "nvidia"):
-        usual = NVML if maker == "nvidia" else f"{AMD_SMI} or {ROCM_SMI}"
+        usual = NVML if maker == "nvidia" else f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
         raise ParameterError("logger", f"must be {usual} on {backend.gpu_name}, got {logger}")
+    if logger == HWMON:
+        return hwmon_power(_bus(backend))
     if (identifier := smi_id(backend)) is None:
         raise DataError("the GPU cannot be named to the logger: unset HIP_VISIBLE_DEVICES and the like, update PyTorch")
     if logger == NVML:
         return nvml_power(identifier)
+    if logger == AMDSMI:
+        return amdsmi_power(int(identifier))
     tool = next(one for one in TOOLS["amd"] if one.name == logger)
     return partial(smi_power, tool, identifier)
 

@@ -46,6 +46,8 @@ _COMPUTES, _COMMUNICATES = 4, 7
 _INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29
 """Fields of `AttributeProto` by the kind of value."""
 IDLE: Final = "idle"
+SPREAD: Final = "spread"
+"""Attribute of the metadata: standard deviation of the logarithm of what is computed, which readers give back."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from ..arrays import FloatArray
 from ..errors import ParameterError
+from ..evaluation.advising import Need
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated, errors_of
@@ -41,7 +42,16 @@ from .replay import (
 from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
-from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, parse_sigmas, uncertainty_of
+from .uncertainty import (
+    CPU_SIGMA,
+    Uncertainty,
+    class_of,
+    class_sigmas,
+    names_of,
+    need_of,
+    parse_sigmas,
+    uncertainty_of,
+)
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
@@ -307,6 +317,7 @@ class Result:
     phases: Repeated | None = None  # where a few repeats of each phase stand for all
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
     power: Mapping[tuple[str, str], Power] | None = None  # measured, by GPU and class (`roofs.measured_power`)
+    need: Need | None = None  # how sure the time is to be, where that was asked
 
     @cached_property
     def rates(self) -> pd.DataFrame:
@@ -351,14 +362,15 @@ def result_of(
     seed: int = 0,
     phases: bool = False,
     power: Mapping[tuple[str, str], Power] | None = None,
+    need: float | None = None,
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
     The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user states them
     (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after the other; level, samples and
     seed are those of the interval (`uncertainty.propagate`); with ``phases`` a few repeats of each phase of the trace
-    are projected for all (`phases.fold`), where any repeats; ``power`` is as for `roofs.energy_of`. A DataError as for
-    `project_trace`, `parse_sigmas` and `propagate`.
+    are projected for all (`phases.fold`), where any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for
+    `uncertainty.need_of`. A DataError as for `project_trace`, `parse_sigmas` and `propagate`.
     """
     folded = fold(trace) if phases else None
     short = folded.trace if folded else trace
@@ -375,11 +387,12 @@ def result_of(
             projection.edges_ns(times.start_ns, times.end_ns),
         )
         repeats = repeated(folded, *(np.diff(each[0]) / 1e3 for each in edges))
+    unsure = uncertainty_of(projection, sigmas, level=level, samples=samples, seed=seed)
     return Result(
         label=label,
         projection=projection,
         published=published,
-        uncertainty=uncertainty_of(projection, sigmas, level=level, samples=samples, seed=seed),
+        uncertainty=unsure,
         totals=total_table(projection, published),
         classes=class_table(projection, published, sigmas, level=level),
         gaps=gap_summary(projection),
@@ -397,6 +410,7 @@ def result_of(
         notes=tuple(_notes(trace, projection, asked=phases)),
         phases=repeats,
         power=power,
+        need=None if need is None else need_of(projection, unsure, need),
     )
 
 

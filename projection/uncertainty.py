@@ -38,10 +38,12 @@ from scipy.stats import qmc
 
 from ..arrays import FloatArray
 from ..errors import NotPublishedError, ParameterError, nearest
+from ..evaluation.advising import Need
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, peak_path
 from ..remarks import Remark, remark
 from ..workers import one_thread
+from .kernel_laws import CORRECTED, ERRORS
 from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
@@ -402,6 +404,35 @@ def uncertainty_of(
         )
 
     return propagate(simulate, factors, level=level, samples=samples, seed=seed)
+
+
+def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
+    """Return whether the end-to-end time is known within ``need``, and which measurements would narrow it.
+
+    Those are pairs of both GPUs for a class (``correct``), which leave the spread of its law where it was measured in
+    that class, else the median spread of all laws and classes; and the speed of the CPU (``cpu_speed``). Sources err
+    independently, and the half-width follows their variance: it is scaled from the interval as it is.
+    """
+    reach = float(ndtri((1 + unsure.level) / 2))
+    table = unsure.tornado.sort_values("share", ascending=False, kind="stable")
+    part = np.log(table["high_us"].to_numpy() / table["low_us"].to_numpy()) / (2 * reach)
+    law_of = dict(zip(class_of(projection.activities), projection.activities["law"].astype(str), strict=True))
+    usual = float(np.median([error.spread for error in ERRORS]))
+    whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
+    for place, (name, sigma) in enumerate(zip(table["name"].astype(str), table["sigma"], strict=True)):
+        if name in SPECS:
+            continue
+        law = law_of.get(name, "").removesuffix(CORRECTED)
+        spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
+        left = CPU_STATED_SIGMA if name == CPU else float(np.mean(spreads)) if spreads else usual
+        if left >= sigma:
+            continue
+        part[place] *= left / sigma
+        after = unsure.half_width * float(np.sinh(reach * np.hypot.reduce(part)) / np.sinh(reach * whole))
+        ways.append(
+            ("the CPU's speed (cpu_speed)" if name == CPU else f"pairs of {name} on both GPUs (correct)", after)
+        )
+    return Need(need, unsure.half_width, ways)
 
 
 def exponents(projection: Projection, figure: str, groups: np.ndarray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Two runs, or two traces, side by side, as documents: what differs in one sentence, then where it comes from."""
+"""Two runs, traces, tables, projections or forecasts side by side, as documents: what differs, and where from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,20 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import NONE, between, counted, duration, formatted, known, number, percent, share, shortened, significant
+from .formats import (
+    NONE,
+    between,
+    counted,
+    duration,
+    figure,
+    formatted,
+    known,
+    number,
+    percent,
+    share,
+    shortened,
+    significant,
+)
 from .predictions import workload
 from .run_folder import simplest
 from .training import left_out, metric, title
@@ -298,6 +311,52 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
         opening=[Headline("operators that changed", f"{len(apart)} of {len(found)}", "", answer)],
         sections=[Section("By operator", [table])],
         data={"schema": SCHEMA, "kind": "tables", "names": list(names), "operators": records(found)},
+    )
+
+
+def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, level: float) -> Document:
+    """Return two projections or sets of forecasts side by side, for terminal, page and machines."""
+    heads = (
+        Column(kind.removesuffix("s"), "cut"),
+        *columns(numbers=(names[0], names[1], "second / first", f"{100 * level:g} % interval", "difference",
+                          f"its {100 * level:g} % interval", "shared errors")),
+    )  # fmt: skip
+
+    def shown(row: Mapping[Any, Any], name: str) -> str:
+        value = row[name]
+        size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {row['unit']}"
+        return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
+
+    each = records(found)
+    cells = [
+        (
+            str(row["what"]), shown(row, "first"), shown(row, "second"), f"{row['ratio']:.3f}",
+            between(row["ratio_lower"], row["ratio_upper"]), shown(row, "difference"),
+            f"{shown(row, 'lower')} … {shown(row, 'upper')}", share(row["shared"], 0),
+        )
+        for row in each
+    ]  # fmt: skip
+    first = each[0]
+    reach = f"{100 * level:g} % interval {between(first['ratio_lower'], first['ratio_upper'])}"
+    sure = "more than the errors of both" if first["apart"] else "within the errors of both"
+    answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {sure}."
+    caption = (
+        "intervals of the second against the first; shared errors: share of their variance that is of one law, release "
+        "or figure on one GPU, which moves both alike and so cancels"
+    )
+    return Document(
+        title=f"{names[0]} and {names[1]}",
+        lead=kind,
+        opening=[Headline(str(first["what"]), shown(first, "second"), shown(first, "first"), answer)],
+        sections=[Section("Answer by answer", [Table(heads, rows(cells), "answer by answer", caption, shown=20)])],
+        data={
+            "schema": SCHEMA,
+            "kind": kind,
+            "names": list(names),
+            "level": level,
+            "statement": answer,
+            "answers": each,
+        },
     )
 
 

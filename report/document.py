@@ -332,6 +332,11 @@ class Document:
     data: Mapping[str, Any] = field(default_factory=dict)
     framed: bool = False
 
+    def with_remark(self, name: str, told: Remark) -> Document:
+        """Return the document with a remark last on terminals, and in its data under a name."""
+        data = Later(lambda: {**self.data, name: told.to_dict()})
+        return replace(self, closing=[*self.closing, Lines(remarked([told]))], data=data)
+
 
 class Later(Mapping[str, Any]):
     """JSON that takes long to work out: it is, once it is looked at."""

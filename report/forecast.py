@@ -94,7 +94,7 @@ def forecast_document(
     data = {
         "schema": SCHEMA,
         "level": level,
-        "forecasts": [_json(*pair, need) for pair in zip(asked, answers, strict=True)],
+        "forecasts": [_json(*pair, need, level) for pair in zip(asked, answers, strict=True)],
     }
     if len(answers) == 1 and answers[0].setting is not None:
         (one,) = answers
@@ -120,6 +120,8 @@ def forecast_document(
         if one.layers:
             drawn = Figure(partial(timeline_figure, one), "When each layer computes and sends")
             sections.insert(2, Section("Layers", [*_layer_tables(one), drawn]))
+        if need is not None:
+            beside = [one.needed(need, level).told, *beside]
         opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
         return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
@@ -129,10 +131,12 @@ def forecast_document(
     front = "Throughput per GPU against the time per token; a line is the front of the GPU that it names"
     table = _grid_table(answers, asked, names, need, price)
     notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
+    widest = max(answered, key=lambda one: one.half_width, default=None) if need is not None else None
+    told = [] if need is None or widest is None else [widest.needed(need, level).told]
     return Document(
         title="Forecast",
         lead=lead,
-        opening=[_best(answered, level), Lines(remarked(_elsewhere(notes)))] if answered else [],
+        opening=[_best(answered, level), Lines(remarked([*told, *_elsewhere(notes)]))] if answered else [],
         sections=[
             Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
             Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
@@ -497,7 +501,7 @@ def _pace(one: Forecast) -> str:
     return f"{figure(_rate(one))} tokens/s per GPU at {figure(1e3 * one.details['seconds_per_token'])} ms a token"
 
 
-def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[str, Any]:
+def _json(asked: Mapping[str, Any], one: Forecast, need: float | None, level: float) -> dict[str, Any]:
     found: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
     found |= {name: getattr(one, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
     found["reason"] = None if one.reason is None else one.reason.to_dict()
@@ -508,6 +512,7 @@ def _json(asked: Mapping[str, Any], one: Forecast, need: float | None) -> dict[s
         found["layers"] = [asdict(layer) for layer in one.layers]
     if need is not None:
         found["sure"] = one.sure(need)
+        found["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()
     return found
 
 

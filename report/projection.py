@@ -94,7 +94,8 @@ def projection_document(result: Result) -> Document:
     projection, unsure = result.projection, result.uncertainty
     kernels = kernel_table(projection, result.rates)
     phases = [] if result.phases is None else [str(result.phases.note)]
-    said = [str(result.verdict), *phases, *unknown(kernels)]
+    need = [] if result.need is None else [str(result.need.told)]
+    said = [*need, str(result.verdict), *phases, *unknown(kernels)]
     remarks = [str(one) for one in (*changes(result), *result.notes, unsure.note)]
     head = Headline(
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
@@ -216,6 +217,7 @@ def data(result: Result) -> dict[str, Any]:
             "convergence": unsure.convergence,
             "tornado": records(unsure.tornado),
         },
+        "need": None if result.need is None else result.need.told.to_dict(),
         "verdict": str(result.verdict),
         "roofs": [
             {

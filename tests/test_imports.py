@@ -46,7 +46,7 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SHARED_NAMES = ("__init__.py", "__main__.py", "base.py")
 OTHER_TOOLS = {
-    "measuring/machine.py": {"--json"},
+    "measuring/machine.py": {"--json", "--power"},
     "power/logs.py": {"--json"},
     "readers/ncu.py": {"--set"},
 }

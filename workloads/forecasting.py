@@ -21,7 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError, counted
+from ..evaluation.advising import Need
 from ..hardware import GPU
 from ..laws.board_power import IDLE, LINKS, MOVING, PRODUCTS, SPREAD, energy_interval
 from ..operators.work import BITS
@@ -174,6 +175,24 @@ class Forecast:
         own = [part for name, part in self.parts.items() if name != "collectives" and part[1] > 0]
         whole = sum(middle for middle, _, _ in own)
         return math.hypot(*(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own))
+
+    def needed(self, need: float, level: float) -> Need:
+        """Return whether it is known within so much, and how many measured runs of the setting would reach that.
+
+        `releases.calibrate` on n runs leaves of the variance s² of all that they share s² r² / (n s² + r²), with r
+        their own, `RESIDUAL`, which the answer keeps beside it.
+        """
+        z = NORMAL.inv_cdf((1.0 + level) / 2.0)
+        whole = math.log(self.upper / self.lower) / (2.0 * z)
+        common = max(whole**2 - self.spreads.get("residual", 0.0) ** 2, 0.0)
+        ways = []
+        for runs in (1, 2, 4, 8):
+            left = RESIDUAL**2 + common * RESIDUAL**2 / (runs * common + RESIDUAL**2)
+            if left < whole**2:
+                after = self.half_width * math.sinh(z * math.sqrt(left)) / math.sinh(z * whole)
+                ways.append((f"{counted(runs, 'measured run')} of this setting (calibrate)", after))
+        enough = [way for way in ways if way[1] <= need] or ways[-1:]
+        return Need(need, self.half_width, enough[:1])
 
     def sure(self, need: float) -> str:
         """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.

@@ -42,8 +42,6 @@ _OTHER_NAMES: Final = {
 _KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
 _TYPES: Final = ("dtype_a", "dtype_b", "dtype_out")
 _TEXTS: Final = (*_TYPES, "variant", "layout", "direction", "scale_block")
-SPREAD: Final = "spread"
-"""Attribute of an exported forecast: the standard deviation of the logarithm of its time."""
 MOST: Final = 20_000
 """Layers of a graph."""
 

@@ -15,6 +15,7 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.evaluation.drift import drift
 from flopcast.evaluation.paired import common_rows
 from flopcast.tests.commands.running import call
+from flopcast.tests.readers.kineto.made_up import write_trace
 
 
 class Run:
@@ -149,3 +150,37 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
         found = drift(same, same.assign(duration_us=1.1 * own * same["duration_us"]), level=0.9, seed=seed)
         held += found["lower"][0] <= 1.1 <= found["upper"][0]
     assert 48 <= held <= 59
+
+
+def test_projections_are_compared_by_what_they_do_not_share(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "t.json")
+    one, same, other = (fc.project(path, target=name, **more) for name, more in
+                        (("MI355X", {}), ("MI355X", {"cpu_speed": 2.0}), ("H100", {})))  # fmt: skip
+    alike = fc.compare(one, same).table.iloc[0]
+    assert (alike["what"], alike["first"], alike["second"]) == ("end to end", one.projected_us, same.projected_us)
+    apart = fc.compare(one, other).table.iloc[0]
+    assert alike["ratio_upper"] / alike["ratio_lower"] < 1.1 < apart["ratio_upper"] / apart["ratio_lower"]
+    assert (alike["shared"] > 0.5, apart["shared"]) == (True, 0.0)
+    for name, found in (("a", one), ("b", same)):
+        found.save(tmp_path / name)
+    told = call("compare", tmp_path / "a", tmp_path / "b", "--json", "--out", tmp_path / "c")
+    saved = json.loads(told.output)
+    assert saved["answers"][0]["ratio"] == pytest.approx(alike["ratio"])
+    assert (tmp_path / "c" / "compare.html").exists()
+
+
+def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
+    fields = {"gpus": 8, "dtype": "fp8", "batch": [1, 16], "input_len": 128, "output_len": 128}
+    one, other = (fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X"))
+    table = fc.compare(one, other).table
+    assert table["first"].tolist() == one.table["predicted"].tolist()
+    assert table["what"].tolist() == ["gpu MI300X → MI355X, batch 1", "gpu MI300X → MI355X, batch 16"]
+    assert (table["ratio"] < 1).all()
+    itself = fc.compare(one, one).table
+    assert itself["ratio_lower"].tolist() == pytest.approx([1, 1])
+    with pytest.raises(DataError, match="2 and 1 forecasts"):
+        fc.compare(one, fc.forecast("llama-3.1-70b", gpu="MI300X", **(fields | {"batch": 1})))
+    one.save(tmp_path / "a")
+    fc.project(write_trace(tmp_path / "t.json"), target="MI355X").save(tmp_path / "b")
+    with pytest.raises(DataError, match="forecasts and projections"):
+        fc.compare(tmp_path / "a", tmp_path / "b")

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.api.checking import needed
+from flopcast.errors import ParameterError
 from flopcast.tests.commands import running
 
 call = partial(running.call, "advise")
@@ -54,6 +56,21 @@ def test_minutes_buy_as_many_rows_as_their_cost_allows(run: Path, candidates: Pa
     code, _, _ = call(run, candidates, "--budget", "1m", "--row-seconds", 20, "--out", tmp_path / "batch.csv")
     assert code == 0
     assert len(pd.read_csv(tmp_path / "batch.csv")) == 3
+
+
+def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(run: Path, candidates: Path) -> None:
+    now = needed(run, 1e-6).now
+    assert needed(run, 2 * now, candidates).told.code == "need-reached"
+    short = needed(run, 0.9 * now, candidates)
+    assert (short.reached, short.told.code, short.what) == (False, "need-not-reached", "error on unseen rows")
+    assert all(after < now for _, after in short.ways)
+    assert needed(run, 0.9 * now).ways == ()
+    code, out, _ = running.call("predict", run, candidates, "--need", "0.001", "--json")
+    told = json.loads(out)["need"]
+    assert (code, told["code"], told["need"]) == (0, "need-not-reached", 0.001)
+    assert 0.001 < told["now"] < 1
+    with pytest.raises(ParameterError):
+        needed(run, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from functools import partial
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     slices = [event for event in written["traceEvents"] if event.get("cat") == "projected kernel"]
     end = max(event["ts"] + event["dur"] for event in slices) - min(event["ts"] for event in slices)
     assert end == pytest.approx(found["projected_us"], abs=0.1)
+    assert kernels["lower_us"].lt(kernels["projected_us"]).all()
     assert [row["name"] for row in found["efficiency"]] == ["Cijk_Ailk_Bljk_BBS"]
     assert kernels["measured_tflops"].tolist() == pytest.approx([found["efficiency"][0]["measured_tflops"]] * 30)
     assert [one["gpu"] for one in found["roofs"]] == [row["gpu"] for row in found["energy"]] == ["MI300X", "MI355X"]
@@ -115,6 +117,18 @@ def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: Projected
     refused = invoke(plain, "--target", "MI355X", "--phases", "--chakra", tmp_path / "et")
     assert refused.exit_code == 2
     assert "--phases" in refused.output
+
+
+def test_how_sure_it_must_be_is_answered(plain: Path, known: ProjectedTrace) -> None:
+    half_width = known.result.uncertainty.half_width
+    (found,) = json.loads(invoke(plain, "--target", "MI355X", "--need", "0.2", "--json").output)
+    told = found["need"]
+    assert (told["code"], told["now"]) == ("need-not-reached", half_width)
+    assert told["ways"][0] == "pairs of gemm on both GPUs (correct)"
+    assert told["after"] < half_width
+    assert project(plain, target="MI355X", need=0.9).answers["need"]["code"] == "need-reached"
+    with pytest.raises(DataError, match="need"):
+        project(plain, target="MI355X", need=0)
 
 
 def test_the_energy_goes_by_measured_power_where_it_is_given(
@@ -336,7 +350,10 @@ def test_a_projection_goes_out_as_chakra_with_the_ranks_of_the_target(tmp_path: 
     result = invoke(trace, "--target", "MI355X", "--ranks", "64", "--chakra", out, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
-    nodes = read_execution_trace(out / "chakra.0.et").nodes
+    exported = read_execution_trace(out / "chakra.0.et")
+    nodes, told = exported.nodes, json.loads(result.output)[0]["interval"]
+    reach = math.log(told["upper_us"] / told["lower_us"]) / (2 * 1.6448536)
+    assert exported.spread == pytest.approx(reach, abs=1e-4)
     assert nodes["duration_us"].sum() == round(found["projected_us"])
     (row,) = nodes[nodes["collective"] != ""].to_dict("records")
     assert (row["collective"], row["collective_bytes"], row["group_size"]) == ("allreduce", 16 << 20, 64)

@@ -37,7 +37,7 @@ INSTEAD: Final = {
     "--rows 10,30,100": "--rows 10,30 --draws 1 --models Additive",
     "--preset small": "--op softmax --threads 1",
     "--device cuda:0": "--device cpu",
-    "--logger amd-smi": "--logger simulated --runs 5",
+    "--logger amdsmi": "--logger simulated --runs 5",
 }
 """What stands for hardware that no test has, and for the time it would take."""
 

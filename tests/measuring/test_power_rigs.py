@@ -14,7 +14,18 @@ import pytest
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.measuring import power_rigs as module
 from flopcast.measuring.machine import TOOLS
-from flopcast.measuring.power_rigs import AMD_SMI, NVML, ROCM_SMI, Sampler, TorchRig, counter_to_cpu, power_reader
+from flopcast.measuring.power_rigs import (
+    AMD_SMI,
+    AMDSMI,
+    HWMON,
+    NVML,
+    ROCM_SMI,
+    Sampler,
+    TorchRig,
+    counter_to_cpu,
+    hwmon_power,
+    power_reader,
+)
 
 AMD = [{"gpu": 0, "power": {"socket_power": {"value": 612, "unit": "W"}, "gfx_voltage": "N/A"}}]
 ROCM = {"card0": {"Current Socket Graphics Package Power (W)": "388.0", "sclk clock speed:": "(2100Mhz)"}}
@@ -106,6 +117,46 @@ def test_the_tools_of_amd_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataError, match=f"{logger} reports no power of GPU 0"):
         read()
     assert {tool.name for tool in TOOLS["amd"]} == set(TOLD)
+
+
+def test_amds_binding_is_read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    told: dict[str, Any] = {"current_socket_power": "N/A", "average_socket_power": 412}
+    binding = SimpleNamespace(
+        AmdSmiException=OSError, amdsmi_init=lambda: None, amdsmi_get_processor_handles=lambda: ["first"],
+        amdsmi_get_power_info=lambda gpu: told,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "amdsmi", binding)
+    read = power_reader(AMDSMI, Card())  # type: ignore[arg-type]
+    assert read() == 412.0
+    told["average_socket_power"] = 500
+    assert read() == 500.0
+    told["average_socket_power"] = "N/A"
+    with pytest.raises(DataError, match="reports no power"):
+        power_reader(AMDSMI, Card())  # type: ignore[arg-type]
+    binding.amdsmi_get_processor_handles = list
+    with pytest.raises(DataError, match="does not read GPU 0"):
+        power_reader(AMDSMI, Card())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "amdsmi", None)
+    with pytest.raises(FlopcastError, match="pip install"):
+        power_reader(AMDSMI, Card())  # type: ignore[arg-type]
+
+
+def test_the_kernels_file_is_read_of_the_gpu_at_its_address(tmp_path: Path) -> None:
+    for number, (bus, watts) in enumerate({"0000:05:00.0": 100, "0000:C5:00.0": 400}.items()):
+        device = tmp_path / "devices" / bus
+        (device / "hwmon" / "hwmon3").mkdir(parents=True)
+        (device / "hwmon" / "hwmon3" / "power1_average").write_text(f"{watts}000000\n")
+        (tmp_path / f"card{number}").mkdir()
+        (tmp_path / f"card{number}" / "device").symlink_to(device)
+    assert hwmon_power("0000:c5:00.0", tmp_path)() == 400.0
+    with pytest.raises(DataError, match="no power of the GPU"):
+        hwmon_power("0000:aa:00.0", tmp_path)
+    card = Card()
+    card.torch.cuda.get_device_properties = lambda index: SimpleNamespace(pci_domain_id=0)
+    with pytest.raises(DataError, match="PCI address"):
+        power_reader(HWMON, card)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("known", "watts"), [(True, 700.5), (False, 650.25)])
