@@ -145,13 +145,17 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
     -----
     The largest allowed is the variance of a normal distribution of which `MOST_ROWS` lie within the margin, and up to
     `NOISE`² of what the rows of one group differ by, which noise in the host's times feigns. Deviations beyond 3 robust
-    standard deviations from the median count as such, for one spike is no scatter. n rows of groups alike by the
-    intraclass correlation ρ tell of a variance what ``n / (1 + (Σ nᵍ² / n - 1) ρ²)`` independent ones do, since squares
-    of normal variables are correlated by ρ² [1]_.
+    standard deviations from the median count as such, for one spike is no scatter. The variance of a row of a new group
+    is that of the group means, every group of the same weight, and what averaging took from it: the variance within
+    groups times ``1 - mean(1 / nᵍ)`` (the analysis of unweighted means [1]_). Its degrees of freedom are those of
+    Satterthwaite [2]_: with few rows to a group those of the rows, with groups far apart one less than the groups.
 
     References
     ----------
-    .. [1] L. Kish, "Survey Sampling", Wiley, 1965, section 5.4 (the design effect).
+    .. [1] J. D. Thomas, R. A. Hultquist, "Interval estimation for the unbalanced case of the one-way random effects
+       model", Annals of Statistics 6(3), 1978.
+    .. [2] F. E. Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin
+       2(6), 1946.
 
     Examples
     --------
@@ -162,24 +166,28 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
     >>> round(excess, 1), round(freedom)
     (3.4, 15)
     """
-    logs = np.log(deviations)
-    logs -= np.median(logs)
-    z = float(stats.norm.ppf((1 + MOST_ROWS) / 2))
-    robust = np.quantile(np.abs(logs), MOST_ROWS) / z
-    logs = np.clip(logs, -3 * robust, 3 * robust) if robust > 0 else logs
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    n, count = len(logs), len(sizes)
-    means = np.bincount(codes, logs) / sizes
-    within = float(np.sum((logs - means[codes]) ** 2)) / max(n - count, 1)
-    # the analysis of variance of one way, with groups of unequal size
-    middle = float(logs.mean())
-    between = float(np.sum(sizes * (means - middle) ** 2)) / max(count - 1, 1)
-    size = (n - float(np.sum(sizes**2)) / n) / max(count - 1, 1)
-    group = max((between - within) / size, 0.0) if n > count else between
-    alike = group / (group + within) if group + within > 0 else 1.0
+    logs = np.log(deviations)
+    logs -= group_quantile(logs, 0.5, codes)
+    z = float(stats.norm.ppf((1 + MOST_ROWS) / 2))
+    robust = group_quantile(np.abs(logs), MOST_ROWS, codes) / z
+    logs = np.clip(logs, -3 * robust, 3 * robust) if robust > 0 else logs
+    means, free = np.bincount(codes, logs) / sizes, max(len(logs) - len(sizes), 1)
+    within = float(np.sum((logs - means[codes]) ** 2)) / free
+    between, own = float(np.var(means, ddof=1)), within * (1 - float(np.mean(1 / sizes)))
     limit = (np.log1p(margin) / z) ** 2 + min(within, NOISE**2)
-    freedom = n / (1 + (float(np.sum(sizes**2)) / n - 1) * alike**2) - 1
-    return (group + within) / float(limit), max(freedom, 1.0)
+    if between + own == 0:
+        return 0.0, float(len(sizes) - 1)
+    freedom = (between + own) ** 2 / (between**2 / (len(sizes) - 1) + own**2 / free)
+    return (between + own) / float(limit), freedom
+
+
+def group_quantile(values: np.ndarray, share: float, groups: np.ndarray) -> float:
+    """Return the quantile of values (n,), every group (n,) of the same weight."""
+    _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.argsort(values, kind="stable")
+    weights = 1 / sizes[codes][order]
+    return float(np.interp(share, (np.cumsum(weights) - weights / 2) / len(sizes), values[order]))
 
 
 HOST = "host"

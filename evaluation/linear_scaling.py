@@ -20,7 +20,7 @@ from ..operators.operators import Work, work_of
 from ..remarks import Remark
 from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .law_comparison import Explanation, compare_laws, scatter_test, slope_test
+from .law_comparison import Explanation, compare_laws, group_quantile, scatter_test, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
 
 
@@ -253,7 +253,8 @@ def gathered(
     median = np.median(deviations, axis=0)
     draws = bootstrap(lambda sample: np.median(deviations[sample], axis=0), groups, replicates=replicates, seed=seed)
     lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
-    scatter = np.expm1(np.quantile(np.abs(np.log(deviations / median)), MOST_ROWS, axis=0))
+    distance = np.abs(np.log(deviations / median))
+    scatter = np.expm1(np.quantile(distance, MOST_ROWS, axis=0))
     found = []
     for j, law in enumerate(laws.T):
         test = slope_test(law, target, groups) if sized else None
@@ -269,6 +270,7 @@ def gathered(
                 size_p=test.p_size if test else 1.0,
                 drift=_drift(law, test.slope.value) if test else 0.0,
                 scatter=float(scatter[j]),
+                group_scatter=float(np.expm1(group_quantile(distance[:, j], MOST_ROWS, groups))),
                 excess=excess,
                 freedom=freedom,
                 scatter_p=float(stats.chi2.sf(freedom * excess, freedom)),

@@ -86,6 +86,8 @@ class Evidence:
         (5th to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right.
     scatter : float
         Half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %.
+    group_scatter : float
+        The same with every group of the same weight: two large groups say little of how groups differ.
     excess, freedom : float
         Variance of the log deviations over the largest that the margin and the host's noise allow, and the degrees of
         freedom it is known with (`law_comparison.scatter_test`).
@@ -102,6 +104,7 @@ class Evidence:
     size_p: float
     drift: float
     scatter: float
+    group_scatter: float
     excess: float
     freedom: float
     scatter_p: float
@@ -161,7 +164,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     a claim about the class's middle; the share of rows within the margin and the drift guard the rest of the class.
     A slope other than 1 counts only if it moves the ends of the class's range by more than the margin, and is shown:
     p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign; likewise a
-    scatter beyond the margin, against what the noise of the host and few groups can feign (`law_comparison`). The
+    scatter beyond the margin, of the rows or with every group of the same weight, against what the noise of the host
+    and few groups can feign (`law_comparison`). The
     equivalence claims of several classes are not adjusted for each other: each class's claim is wrong with probability
     `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how many more groups like these
     would settle it (`more_groups`).
@@ -180,9 +184,12 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         return Verdict(
             Outcome.SIZE, remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope)
         )
-    if evidence.scatter > margin and evidence.scatter_p < ALPHA:
-        text = f"fails: scatters by {100 * evidence.scatter:.1f} % around {c}"
-        return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=evidence.scatter, deviation=c))
+    scatter, weighed = evidence.scatter, ""
+    if scatter <= margin:
+        scatter, weighed = evidence.group_scatter, ", every group of the same weight"
+    if scatter > margin and evidence.scatter_p < ALPHA:
+        text = f"fails: scatters by {100 * scatter:.1f} % around {c}{weighed}"
+        return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=scatter, deviation=c))
     if evidence.scatter <= margin and not large_drift:
         if c.inside(1 / (1 + margin), 1 + margin):
             return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))

@@ -17,7 +17,7 @@ def most(share: float, sets: int) -> float:
 
 @pytest.mark.long
 def test_true_laws_rarely_fail_and_false_ones_are_found() -> None:
-    for cell, share, count, _ in scaling_verdicts(5, 1, ("16 groups of 25",)):
+    for cell, share, count, _ in scaling_verdicts(5, 1, ("16 unequal groups",)):
         if cell.endswith("any fails"):
             assert share <= most(0.07, count), cell
         else:

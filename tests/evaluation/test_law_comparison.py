@@ -187,6 +187,14 @@ def test_scatter_counts_groups_where_they_differ_and_rows_where_these_do() -> No
     assert excess == pytest.approx(4 * limit**2 / (limit**2 + 0.10**2), rel=0.3)  # host noise may be 0.10 of it
 
 
+def test_groups_that_differ_count_alike_however_many_rows_they_have() -> None:
+    groups = np.repeat(np.arange(16), [160] * 2 + [6] * 14)
+    shifts = np.random.default_rng(5).normal(0, 0.2, 16)
+    excess, freedom = scatter_test(np.exp(shifts[groups]), groups, 0.10)
+    assert freedom == pytest.approx(15)
+    assert excess == pytest.approx(np.var(shifts, ddof=1) / (np.log(1.1) / stats.norm.ppf(5 / 6)) ** 2)
+
+
 def test_one_spike_is_no_scatter() -> None:
     calm = np.exp(np.random.default_rng(4).normal(0, 0.03, 120))
     spiked = calm.copy()

@@ -16,6 +16,7 @@ GOOD = Evidence(
     size_p=1.0,
     drift=0.01,
     scatter=0.05,
+    group_scatter=0.05,
     excess=0.2,
     freedom=9.0,
     scatter_p=0.9,
@@ -45,6 +46,7 @@ def c(value: float, lower: float, upper: float) -> Evidence:
         (replace(GOOD, scatter=0.11, scatter_p=0.04), Outcome.SCATTER),
         (replace(GOOD, scatter=0.11, scatter_p=0.06), Outcome.UNDECIDED),  # seen, not shown
         (replace(GOOD, scatter=0.09, scatter_p=0.001), Outcome.HOLDS),  # a few rows far off are no scatter of most
+        (replace(GOOD, group_scatter=0.2, scatter_p=0.001), Outcome.SCATTER),  # groups differ, two have most rows
         (replace(GOOD, slope=None, slope_p=float("nan"), attenuated_slope=float("nan")), Outcome.HOLDS),
         (replace(GOOD, rows=9), Outcome.TOO_FEW),
         (replace(GOOD, groups=3), Outcome.TOO_FEW),

@@ -126,8 +126,8 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     law = next(one for one in softmax["laws"] if one["law"] == "bandwidth scaling")
     assert law["verdict"] == Outcome.CORRECTED.value
     assert set(law["evidence"]) == {
-        "deviation", "drift", "excess", "freedom", "groups", "attenuated_slope", "rows", "scatter", "scatter_p",
-        "size_p", "slope", "slope_p",
+        "deviation", "drift", "excess", "freedom", "groups", "attenuated_slope", "rows", "scatter", "group_scatter",
+        "scatter_p", "size_p", "slope", "slope_p",
     }  # fmt: skip
     deviation = law["evidence"]["deviation"]
     assert deviation["lower"] < 1.3 < deviation["upper"]
