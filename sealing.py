@@ -16,7 +16,7 @@ import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -28,8 +28,10 @@ MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
 NAMESPACE: Final = "flopcast"
 """What a signature is for, ``-n`` of ``ssh-keygen -Y``: one that was made for mail is none of a run."""
 METRICS, MODEL = "metrics.json", "model/manifest.json"
-_SEALED_SINCE: Final = {METRICS: 3, MODEL: 3}
-"""Schema of a file since which its run has a manifest: without one, it was taken away."""
+_SEALED_SINCE: Final = 3
+"""Schema of metrics and model since which a run has a manifest: without one, it was taken away."""
+_SEALED_HOLD: Final = {METRICS: ("data", "irregular"), MODEL: ("estimator", "unpacked_bytes")}
+"""A key, and one in it, that no earlier schema has, whatever the file states."""
 _MOST_TEXT: Final = 2**26  # bytes of a file of JSON
 _HINT: Final = "take the whole run from where it was made, or train again"
 
@@ -49,16 +51,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, Entry]
 
 
-class _Data(msgspec.Struct):
-    sha256: str | None = None
-
-
-class _Stated(msgspec.Struct):
-    """What metrics and model say of themselves that the seal depends on."""
-
+class _Schema(msgspec.Struct):
     schema: int = 0
-    data: _Data | None = None
-    data_sha256: str | None = None
 
 
 def seal(folder: Path) -> Manifest:
@@ -89,9 +83,13 @@ def check(folder: Path) -> Manifest | None:
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
-        for name, since in _SEALED_SINCE.items():
-            if _stated(folder / name).schema >= since:
-                raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
+        sealed = os.path.lexists(folder / SIGNATURE)
+        for name, (part, key) in _SEALED_HOLD.items():
+            stated = _stated(folder / name)
+            schema = stated.get("schema", 0)
+            sealed |= key in _part(stated, part) or not isinstance(schema, int) or schema >= _SEALED_SINCE
+        if sealed:
+            raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
         _data_of(folder)
         text = f"{folder} is not sealed (it is of an earlier version): its files may be of different runs"
         warnings.warn(text, UnsealedWarning, stacklevel=3)
@@ -165,7 +163,7 @@ def plain_content(path: Path, most: int, hint: str) -> bytes:
 def _read(path: Path) -> Manifest:
     content = plain_content(path, _MOST_TEXT, _HINT)
     try:
-        newer = msgspec.json.decode(content, type=_Stated).schema > SCHEMA
+        newer = msgspec.json.decode(content, type=_Schema).schema > SCHEMA
         manifest = None if newer else msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(f"{path} is not the manifest of a run ({' '.join(str(error).split())}): {_HINT}") from error
@@ -200,20 +198,25 @@ def _entry(path: Path) -> Entry:
         raise ArtifactError(f"{path} cannot be read ({error.strerror}): {_HINT}") from error
 
 
-def _stated(path: Path) -> _Stated:
+def _stated(path: Path) -> dict[str, Any]:
     """Return what a file of JSON states of itself; nothing where it is missing, or of another kind."""
     try:
-        return msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT), type=_Stated)
+        found = msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT))
     except (ArtifactError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Stated()
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _part(stated: dict[str, Any], name: str) -> dict[str, Any]:
+    return found if isinstance(found := stated.get(name), dict) else {}
 
 
 def _data_of(folder: Path) -> str | None:
     """Return the SHA-256 of the training data that metrics and model state; refuse two different ones."""
-    metrics, model = (_stated(folder / METRICS).data or _Data()).sha256, _stated(folder / MODEL).data_sha256
+    metrics, model = _part(_stated(folder / METRICS), "data").get("sha256"), _stated(folder / MODEL).get("data_sha256")
     if metrics and model and metrics != model:
         raise ArtifactError(f"{folder}: {METRICS} and {MODEL} are of different training data: {_HINT}")
-    return model or metrics
+    return model or metrics or None
 
 
 def _ssh(command: list[str], content: bytes) -> str:

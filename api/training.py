@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -457,7 +458,8 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
         It predicts from a host, or something else than time, has a prior itself, or has seen the target's own rows:
         errors on rows that it knows would say nothing of others.
     """
-    found = (run if isinstance(run, Run) else load(run)).trained
+    given = run if isinstance(run, Run) else load(run)
+    found = given.trained
     recipe = found.recipe
     if recipe.host is not None or found.prior is not None:
         what = f"predicts from what {recipe.host.name} measured" if recipe.host else "has a prior itself"
@@ -468,6 +470,10 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     if target.name in (devices := devices_of(found)) or target == EVERY:
         which = f"it was trained on rows of {target.name}" if target != EVERY else "the target is all of them"
         raise ParameterError("prior_run", f"must be a run over other devices than the target: {which} ({few(devices)})")
+    if given._fresh is not None:  # with its probes, as a folder has it: the run that takes it is saved with both
+        with TemporaryDirectory() as aside:
+            _save_model(Path(aside) / artifact.MODEL, given._fresh)
+            found = TrainedModel.of(artifact.load(Path(aside) / artifact.MODEL))
     return found
 
 

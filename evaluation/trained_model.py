@@ -316,7 +316,8 @@ class TrainedModel:
         X = replace(self, recipe=recipe).features(rows)
         known = X.notna().all(axis=1).to_numpy()
         predicted = np.full(len(rows), np.nan)
-        predicted[known] = self.saved.predict(X[known].reset_index(drop=True))
+        if known.any():
+            predicted[known] = self.saved.predict(X[known].reset_index(drop=True))
         predicted[~(predicted > 0)] = np.nan
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 

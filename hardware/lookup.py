@@ -168,9 +168,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
             if file.read(1):
-                raise DataError(
-                    f"has more than {_MOST_BYTES} bytes: no description of a GPU or network", source=str(path)
-                )
+                raise DataError(f"has more than {_MOST_BYTES} bytes: no file of settings has", source=str(path))
         return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error

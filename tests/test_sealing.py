@@ -102,6 +102,24 @@ def test_a_run_of_before_says_that_it_is_not_sealed(tmp_path: Path) -> None:
         check(old)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.json", {"schema": 1, "data": {"sha256": DATA, "irregular": None}}),
+        ("metrics.json", {"schema": "1", "data": {"sha256": DATA}}),
+        ("model/manifest.json", {"schema": 2, "data_sha256": DATA, "estimator": {"unpacked_bytes": 9}}),
+        ("model/manifest.json", {"schema": 3, "data_sha256": 7}),
+        ("manifest.json.sig", {}),
+    ],
+)
+def test_a_sealed_run_cannot_pass_for_one_of_before(tmp_path: Path, name: str, content: dict[str, object]) -> None:
+    run = make(tmp_path / "run", schema=2)
+    (run / "manifest.json").unlink()
+    (run / name).write_text(json.dumps(content))
+    with pytest.raises(ArtifactError, match=r"manifest\.json is missing"):
+        check(run)
+
+
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 def test_a_signature_is_of_this_manifest_by_one_of_those_named(run: Path, tmp_path: Path) -> None:
     signers = tmp_path / "signers"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -192,13 +193,17 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     single = drawn.closed([(place, 1) for place in range(len(found))])
     single = single[~single["queued"]].reset_index(drop=True)
     fronts = single.iloc[_front(single)].reset_index(drop=True)
+    dividing: dict[tuple[str, int], set[int]] = {}  # sizes of instances by GPU and number of GPUs
+    for one, count in product(found, question.counts):
+        if count % one.setting.gpus == 0:
+            dividing.setdefault((one.setting.gpu.name, count), set()).add(one.setting.gpus)
     ways = [
         (place, count // one.setting.gpus)
         for place, one in enumerate(found)
         for count in question.counts
         if count % one.setting.gpus == 0
-        # without a rate to share, replicas are as good as one of them: they stand for what is larger than a node
-        and (question.rate is not None or count == one.setting.gpus or one.setting.gpus == question.node_gpus)
+        # without a rate to share, replicas are as good as one of them: the largest that divides the GPUs stand for all
+        and (question.rate is not None or one.setting.gpus == max(dividing[one.setting.gpu.name, count]))
     ]
     every = drawn.at_rate(ways) if question.rate is not None else drawn.closed(ways)
     if question.limited:

@@ -25,6 +25,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, nearest
 from ..hardware.constants import Constant, read_constants
+from ..hardware.lookup import read_toml
 
 DRAWS: Final = 512
 """Of a distribution."""
@@ -50,6 +51,8 @@ CONSTANTS: Final = _group("serving")
 TRAINING: Final = _group("training")
 """The same of training frameworks."""
 BY_KIND: Final = {"serving": CONSTANTS, "training": TRAINING}
+_LARGEST_LOG: Final = 20.0
+"""Of the logarithm of a factor on a median."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +134,11 @@ def find_release(name: str, kind: str = "serving") -> Release:
     """
     if name.endswith(".toml"):
         try:  # files change: it is read each time
-            tables = tomllib.loads(Path(name).read_text(encoding="utf-8")).get("release", [])
-            if len(tables) != 1:
-                raise DataError(f"must hold one [[release]], holds {len(tables)}")
+            tables = read_toml(Path(name)).get("release", [])
+            if not isinstance(tables, list) or len(tables) != 1:
+                raise DataError(f"must hold one [[release]], holds {str(tables)[:40]}")
             own = read_release(tables[0])
-        except (OSError, ValueError, OverflowError, TypeError, AttributeError, FlopcastError) as error:
+        except (ValueError, OverflowError, TypeError, AttributeError, FlopcastError) as error:
             raise DataError(f"holds no release that flopcast calibrated: {error}", source=name) from None
         if own.kind != kind:
             raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)
@@ -164,10 +167,12 @@ def read_release(table: dict[str, Any]) -> Release:
     if missing := [key for key in ("name", "gpu", "models", "runs", "source", "mean", "root") if key not in table]:
         raise DataError(f"a release lacks {', '.join(missing)}")
     mean, root = (np.asarray(table[key], dtype=np.float64) for key in ("mean", "root"))
-    if mean.shape != (size,) or root.shape != (size, size) or not (np.isfinite(mean).all() and np.isfinite(root).all()):
-        raise DataError(
-            f"release {table.get('name')!r}: mean must hold {size} finite numbers, root as many rows of them"
-        )
+    possible = mean.shape == (size,) and root.shape == (size, size)
+    if not (possible and (np.abs(mean) < _LARGEST_LOG).all() and (np.abs(root) < _LARGEST_LOG).all()):
+        shapes = f"mean must hold {size} numbers of less than {_LARGEST_LOG:g}, root as many rows of them"
+        raise DataError(f"release {table['name']!r:.40}: {shapes}")
+    if not isinstance(table["models"], list) or not all(isinstance(one, str) for one in table["models"]):
+        raise DataError(f"release {table['name']!r:.40}: models must be a list of names")
     return Release(
         name=str(table["name"]),
         gpu=str(table["gpu"]),

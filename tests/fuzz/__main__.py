@@ -1,8 +1,8 @@
 """``make fuzz TIME=10m``: damaged inputs of every kind, in worker processes that the kernel ends when they hang.
 
-Inputs are numbered: target, seed and number give the same bytes again. Each process reads with 2 GB of memory and
-5 seconds of its processor at most for an input; what it is reading is known here when it dies. Counts go on where the
-last run ended (``counts.json``); inputs that fail are kept, with what happened.
+Inputs are numbered: target, seed and number give the same bytes again. A process holds 1 GiB of memory at most, its
+imports included, and has 10 seconds of its processor for an input; what it is reading is known here when it dies.
+Counts go on where the last run ended (``counts.json``); inputs that fail are kept, with what happened.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def _added(before: dict[str, Any], shared: Shared) -> dict[str, Any]:
             own[kind] = own.get(kind, 0) + shared.counts[target * len(KINDS) + place]
             ran += shared.counts[target * len(KINDS) + place]
         own["next"] = shared.next[target]
+        own["peak_mib"] = max(own.get("peak_mib", 0), shared.peak[target])
         own["cpu_seconds"] = round(own.get("cpu_seconds", 0) + shared.cpu[target], 1)
     asked = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     commits = Counter(before["commits"])
@@ -110,7 +111,7 @@ def _added(before: dict[str, Any], shared: Shared) -> dict[str, Any]:
 
 def _told(counts: dict[str, Any], shared: Shared, out: Path) -> int:
     """Print the counts of all runs; return 1 where something failed in this one."""
-    head = ("target", "inputs", *KINDS, "ms each")
+    head = ("target", "inputs", *KINDS, "ms each", "peak MiB")
     print(f"seed {counts['seed']}, by commit: {counts['commits']}")
     print("".join(f"{word:>12}" if place else f"{word:<20}" for place, word in enumerate(head)))
     totals = Counter[str]()
@@ -121,7 +122,7 @@ def _told(counts: dict[str, Any], shared: Shared, out: Path) -> int:
         print(
             f"{name:<20}"
             + "".join(f"{value:>12}" for value in (inputs, *(own[kind] for kind in KINDS)))
-            + f"{each:>12.1f}"
+            + f"{each:>12.1f}{own['peak_mib']:>12}"
         )
     print(f"{'all':<20}" + "".join(f"{totals[kind]:>12}" for kind in ("inputs", *KINDS)))
     bad = sum(shared.counts[t * len(KINDS) + k] for t in range(len(shared.names)) for k in range(2, len(KINDS)))

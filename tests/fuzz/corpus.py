@@ -6,15 +6,22 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
-from flopcast.models.artifact import describe_features, save
+import flopcast as fc
+from flopcast.models import artifact
+from flopcast.models.artifact import describe_features
+from flopcast.sealing import seal
+from flopcast.tests.models import test_stored_runs
 from flopcast.tests.power import test_logs
 from flopcast.tests.readers import (
     test_aiconfigurator,
@@ -32,6 +39,10 @@ from flopcast.tests.readers.nsight import test_ncu, test_nsys, test_nsys_stats
 from flopcast.tests.readers.rocprof import test_reader as rocprof
 from flopcast.tests.readers.rocprofiler_compute import test_reader as compute
 from flopcast.tests.readers.rocprofv3 import test_csv_files, test_json_file
+from flopcast.tests.workloads.test_architecture import CONFIG, MIXTURE, PUBLISHED
+from flopcast.tests.workloads.test_onnx_layers import write_model
+from flopcast.workloads.releases import as_toml, known_releases
+from flopcast.workloads.serving_model import shipped
 
 Files = dict[str, bytes]
 """One input: the name of each of its files, and what is in it."""
@@ -99,6 +110,27 @@ ROCM_SMI = """device,Temperature (Sensor junction) (C),Average Graphics Package 
 card0,35.0,190.0,50
 card1,37.0,N/A (Secondary die),0
 """
+CASES = """model,gpu,gpus,kind,batch,input_len,output_len,num_prompts,global_batch,seq_len,dtype,measured
+llama-3.1-8b,MI300X,1,inference,8,128,512,,,,fp8,3.5
+llama-3.1-70b,MI300X,8,inference,16,2048,128,,,,bf16,7.5
+llama-3.1-70b,MI300X,8,throughput,,1024,256,500,,,fp8,5000
+"""
+STEPS = """model,gpu,gpus,kind,tp,pp,global_batch,micro_batch,seq_len,recompute,zero,measured
+llama-3.1-8b,MI300X,8,training,1,1,16,1,4096,none,1,3.5
+llama-3.1-70b,MI300X,64,training,8,2,64,2,4096,full,0,20
+"""
+SERVED_RUNS = """op,device,model,engine,engine_version,dtype,tp,input_len,output_len,concurrency,ttft_ms,tpot_ms
+serving,MI300X,llama-3.1-8b,vllm,0.10.0,bf16,1,1024,128,1,35,7.5
+serving,MI300X,llama-3.1-8b,vllm,0.10.0,bf16,1,1024,128,64,210,16
+"""
+NETWORK = """node_gpus = 8
+network_gbs = 50.0
+network_us = 10
+link_latency_us = 1.5
+[host]
+network_gbs = 25
+node_gpus = 4
+"""
 
 
 def _one(name: str, text: str | bytes) -> Files:
@@ -124,6 +156,20 @@ def _kineto() -> str:
     ]
     top = {"deviceProperties": [kineto.MI300X], "distributedInfo": {"rank": 4, "world_size": 8}}
     return json.dumps({**top, "baseTimeNanoseconds": 10**9, "traceEvents": events})
+
+
+def job_trace() -> str:
+    """Return a trace of products, a norm and a collective, one after the other."""
+    events = [kineto.event("user_annotation", "ProfilerStep#1", 0.0, 500.0)]
+    for number, height in enumerate((16, 64, 256), start=1):
+        events += kineto.product(number, 20.0 * number, 60.0 * number, "Cijk_Ailk_Bljk_BBS", height)
+    sent = {"Collective name": "allreduce", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20, "dtype": "BFloat16",
+            "Group size": 8, "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"}  # fmt: skip
+    events += [
+        kineto.op("c10d::allreduce_", 300.0, 9.0, 9), kineto.launch(301.0, 9, **{"External id": 9}),
+        kineto.kernel(310.0, 9, 40.0, "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", **sent),
+    ]  # fmt: skip
+    return json.dumps({"deviceProperties": [kineto.MI300X], "traceEvents": events})
 
 
 def _rocprofv3_json() -> str:
@@ -157,7 +203,7 @@ def _model(estimator: object) -> Files:
     features = describe_features(X, dict.fromkeys(X, ""))
     manifest = {"features": features, "data_sha256": "ab" * 32, "recipe": {"op": ["gemm"], "seed": 0}}
     fitted = estimator.fit(X, X["host_us"].to_numpy() * 0.1)  # type: ignore[attr-defined]
-    return _made(lambda folder: save(folder, fitted, manifest, X))
+    return _made(lambda folder: artifact.save(folder, fitted, manifest, X))
 
 
 def _chakra() -> bytes:
@@ -181,9 +227,69 @@ def _serving() -> list[Files]:
     return [_one("run.json", json.dumps(one)) for one in (made.VLLM, made.SGLANG, made.AIPERF, [made.INFERENCEX])]
 
 
+def _products() -> str:
+    """Return a table of matrix products that two GPUs measured, of six shapes of weights."""
+    rows = ["op,device,dtype,m,n,k,duration_us,spread_us,energy_mj"]
+    for m in (16, 256, 2048):
+        for n, k in ((1024, 1024), (4096, 512), (512, 8192), (8192, 8192), (2048, 7168), (6144, 3072)):
+            for device, rate, start in (("MI300X", 6e8, 8.0), ("MI355X", 11e8, 6.5)):
+                us = start + 2 * m * n * k / rate + n * k / 4e6
+                rows.append(f"gemm,{device},bf16,{m},{n},{k},{us:.3f},{us / 50:.3f},{us / 2:.3f}")
+    return "\n".join([*rows, ""])
+
+
+PRODUCTS = _products()
+ASKED = "op,device,dtype,m,n,k,us\n" + "".join(
+    f"gemm,MI300X,bf16,{m},{n},{k},{us}\n" for m, n, k, us in ((32, 1024, 1024, 9), (512, 4096, 512, 13), (9, 9, 9, 8))
+)
+"""Workloads to predict."""
+STORED = Path(test_stored_runs.__file__).parent / "stored" / "sklearn-1.7"
+
+
+@cache
+def runs() -> dict[str, Files]:
+    """Return the files of small runs: with a host, of shapes alone, and with a prior; the same bytes each time."""
+
+    def saved(run: fc.Run) -> Files:
+        for row in (row for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])):
+            row["fit_seconds"] = 1.0
+        about = {"name": "tidy.csv", "bytes": 1, "sha256": "ab" * 32}
+        run.metrics["provenance"] |= {"command": "train", "date": "2026-11-25", "files": [about]}
+
+        def save(folder: Path) -> None:
+            run.save(folder)
+            (folder / "report.html").write_text("<html></html>")  # megabytes that no command reads again
+            seal(folder)
+
+        return _made(save)
+
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "tidy.csv"
+        table.write_text(PRODUCTS)
+        few: dict[str, Any] = {"models": ["OLS", "Additive"], "jobs": 1}
+        paired = fc.train(table, host="MI300X", target="MI355X", **few)
+        shapes = fc.train(table, target="MI300X", **few)
+        prior = fc.train(table, target="MI355X", prior_run=shapes, models=["Prior"], jobs=1)
+        return {"paired": saved(paired), "shapes": saved(shapes), "prior": saved(prior)}
+
+
+def _of_runs(*names: str) -> list[Files]:
+    """Return one file of each run that has it, under the name of the run."""
+    return [{f"{run}/{name}": files[name]} for run, files in runs().items() for name in names if name in files]
+
+
+@cache
+def serving_model() -> bytes:
+    """Return the model of serving that ships, of its first runs alone."""
+    model = shipped()
+    few = {name: replace(fit, weights=fit.weights[:40]) for name, fit in model.fits.items()}
+    small = replace(model, runs=model.runs[:40], fits=few)
+    return _made(lambda folder: small.save(folder / "own.parquet"))["own.parquet"]
+
+
 @cache
 def seeds() -> dict[str, list[Files]]:
-    """Return the inputs of each target."""
+    """Return the inputs of each target but those of `seeds_behind`."""
     hipblaslt = (
         test_hipblaslt.MI300X.format(0) + test_hipblaslt.block() + "    --Solution index: 71\n" + test_hipblaslt.OLD
     )
@@ -232,3 +338,37 @@ def seeds() -> dict[str, list[Files]]:
         "MPI trace": [_one("lu.trace", SIMGRID), _one("events.txt", OTF2.replace("\\\n", ""))],
         "model": [_model(LinearRegression()), _model(RandomForestRegressor(2, max_depth=2, random_state=0))],
     }  # fmt: skip
+
+
+@cache
+def seeds_behind() -> dict[str, list[Files]]:
+    """Return the inputs of the targets of `behind`; runs are trained first."""
+    configurations = [one[3] for one in PUBLISHED] + [CONFIG, MIXTURE]
+    return {
+        "manifest": _of_runs("manifest.json"),
+        "metrics": [*_of_runs("metrics.json"), {"stored/metrics.json": (STORED / "metrics.json").read_bytes()}],
+        "predictions": _of_runs("predictions.parquet"),
+        "run's model": _of_runs("model/manifest.json", "model/estimator.zip"),
+        "prior": _of_runs("model/prior/manifest.json", "model/prior/estimator.zip"),
+        "train": [_one("tidy.csv", PRODUCTS), _one("tidy.parquet", _parquet(PRODUCTS))],
+        "validate": [_one("tidy.csv", PRODUCTS)],
+        "predict": [_one("tidy.csv", ASKED), _one("tidy.parquet", _parquet(ASKED)), _one("tidy.csv", TIDY)],
+        "check": [_one("tidy.csv", PRODUCTS)],
+        "compare": [_one("tidy.csv", PRODUCTS), _one("trace.json", _kineto())],
+        "project": [_one("trace.json", job_trace()), _rocprofv3_csv()],
+        "network": [_one("network.toml", NETWORK), _one("network.toml", "link_latency_us = 2\n")],
+        "config.json": [_one("config.json", json.dumps(one)) for one in configurations],
+        "ONNX": [_made(lambda folder: write_model(import_module("onnx"), folder))],
+        "cases": [
+            _one("cases.csv", CASES.replace("measured", "network_gbs")),
+            _one("cases.csv", STEPS.replace("measured", "network_gbs")),
+        ],
+        "calibration": [_one("runs.csv", CASES), _one("runs.csv", STEPS), _one("runs.csv", SERVED_RUNS), _serving()[3]],
+        "release": [_one("own.toml", as_toml(one)) for one in list(known_releases().values())[:2]],
+        "serving model": [_one("own.parquet", serving_model())],
+    }
+
+
+def seeds_of(target: str) -> list[Files]:
+    """Return the inputs of a target."""
+    return seeds()[target] if target in seeds() else seeds_behind()[target]

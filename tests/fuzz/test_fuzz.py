@@ -9,10 +9,11 @@ import pytest
 from flopcast.readers.base import detect, readers
 from flopcast.readers.files import head
 from flopcast.tests.fuzz import targets, worker
-from flopcast.tests.fuzz.corpus import seeds
+from flopcast.tests.fuzz.behind import BEHIND
+from flopcast.tests.fuzz.corpus import seeds, seeds_behind
 
 SEED = 1
-MANY = {**dict.fromkeys(targets.TABLES, 5), **dict.fromkeys(targets.TRACES, 3)}
+MANY = {**dict.fromkeys(targets.TABLES, 5), **dict.fromkeys(targets.TRACES, 3), **dict.fromkeys(BEHIND, 1)}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -24,7 +25,7 @@ def test_damaged_inputs_end_in_sound_rows_or_in_our_own_error(tmp_path: Path, ta
 
 
 def test_every_kind_of_input_has_seeds_and_every_format_a_kind(tmp_path: Path) -> None:
-    assert sorted(targets.TARGETS) == sorted(seeds())
+    assert sorted(targets.TARGETS) == sorted({**seeds(), **seeds_behind()})
     found = set[str]()
     for number, files in enumerate(one for kind in seeds().values() for one in kind):
         targets.write(tmp_path / str(number), files)

@@ -20,9 +20,9 @@ from typing import Any
 from flopcast.tests.fuzz import targets
 from flopcast.tests.fuzz.corpus import Files
 
-MEMORY, CPU_SECONDS, WALL_SECONDS = 2 * 2**30, 5, 120
-TOGETHER = 32
-"""Inputs of a table's format that are read as one folder; where that fails, each again by itself."""
+MEMORY, CPU_SECONDS, WALL_SECONDS = 2**30, 10, 120
+TOGETHER, ALONE = 256, 4
+"""Inputs of a table's format that are read as one folder (where that fails, each again by itself), and others taken."""
 KINDS = ("read", "refused", "exception", "impossible", "hang", "memory", "crash")
 KEPT = 3
 """Inputs that are kept of those that fail in the same way."""
@@ -36,6 +36,7 @@ class Shared:
         self.next = context.RawArray(ctypes.c_int64, list(begun))
         self.counts = context.RawArray(ctypes.c_int64, len(names) * len(KINDS))
         self.cpu = context.RawArray(ctypes.c_double, len(names))
+        self.peak = context.RawArray(ctypes.c_int64, len(names))  # MiB that a process held at most
         self.at = context.RawArray(ctypes.c_int64, 3 * workers)  # target, first number, how many
 
     def count(self, target: int, kind: str, number: int = 1) -> None:
@@ -46,16 +47,25 @@ class Shared:
 
 def batch(target: str, seed: int, numbers: Sequence[int], folder: Path) -> str:
     """Write and read inputs together; return "read" or "refused", or raise what came of it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for number in numbers:
-        targets.write(folder / str(number), targets.input_of(target, seed, number))
+    _emptied(folder)
+    for place, number in enumerate(numbers):
+        targets.write(folder / str(place), targets.input_of(target, seed, number))
     return targets.run(target, folder, numbers[0])
+
+
+def _emptied(folder: Path) -> None:
+    """Remove what an earlier input has left; its own folder stays, which is made once."""
+    if folder.is_dir():
+        for name in os.listdir(folder):
+            inside = [] if name == "0" and os.path.isdir(f"{folder}/0") else [f"{folder}/{name}"]
+            for path in inside or [entry.path for entry in os.scandir(f"{folder}/0")]:
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
 
 def failure(target: str, files: Files, number: int, folder: Path) -> tuple[str, str, str] | None:
     """Return how one input fails: its kind, what tells it from others, and the words; None where it does not."""
     shutil.rmtree(folder, ignore_errors=True)
-    targets.write(folder / str(number), files)
+    targets.write(folder / "0", files)
     try:
         targets.run(target, folder, number)
     except targets.ImpossibleError as error:
@@ -89,14 +99,14 @@ def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int]
     folder = Path(tempfile.mkdtemp(prefix="flopcast-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     for target in chosen:  # imports and caches are made before memory is counted
         batch_folder = folder / "warm"
-        files = targets.seeds()[shared.names[target]][0]
+        files = targets.seeds_of(shared.names[target])[0]
         targets.write(batch_folder / "0", files)
         targets.run(shared.names[target], batch_folder, 0)
         shutil.rmtree(batch_folder)
     gc.collect()
     gc.freeze()
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (pages + MEMORY, pages + MEMORY))
+    most = MEMORY + 1024 * (_kib("VmSize") - _kib("VmRSS"))  # what is mapped and not held is not counted
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         if single:
@@ -107,23 +117,32 @@ def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int]
             if time.time() > until or os.getppid() != parent:
                 return
             began = time.process_time()
+            Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
             while time.process_time() - began < 1 and time.time() < until:
                 _some(shared, me, target, seed, folder, out)
             with shared.lock:
                 shared.cpu[target] += time.process_time() - began
+                shared.peak[target] = max(shared.peak[target], _kib("VmHWM") >> 10)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _kib(name: str) -> int:
+    """Return a figure of the memory of this process, in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
 def _some(shared: Shared, me: int, target: int, seed: int, folder: Path, out: Path) -> None:
     """Read the next inputs of a target."""
     name = shared.names[target]
+    many = TOGETHER if name in targets.TABLES else ALONE
     with shared.lock:
         first = shared.next[target]
-        shared.next[target] += TOGETHER
-    if name not in targets.TABLES:
-        for number in range(first, first + TOGETHER):
+        shared.next[target] += many
+    if many == ALONE:
+        for number in range(first, first + ALONE):
             _one(shared, me, target, seed, number, folder, out)
         return
     _clock(shared, me, target, first, TOGETHER)

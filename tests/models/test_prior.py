@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import ArtifactError, ParameterError
+from flopcast.errors import ArtifactError, DataError, ParameterError
 from flopcast.models.prior import Corrected
 
 
@@ -63,6 +63,19 @@ def test_few_rows_and_a_prior_beat_few_rows(run: fc.Run, tmp_path: Path) -> None
     (again / "model" / "prior" / "estimator.zip").unlink()
     with pytest.raises(ArtifactError):
         fc.load(again)
+
+
+def test_a_prior_that_was_just_trained_is_saved_with_the_run(tmp_path: Path) -> None:
+    prior = fc.train(products("H100 SXM5", 20, 1.0, 1), target="H100 SXM5", models="OLS", jobs=1)
+    new = products("MI300X", 20, 1.6, 9)
+    run = fc.train(new, target="MI300X", prior_run=prior, models="Prior", jobs=1)
+    run.save(tmp_path / "run")
+    pd.testing.assert_frame_equal(fc.load(tmp_path / "run").predict(new), run.predict(new))
+
+
+def test_rows_of_which_a_prior_knows_nothing_are_refused(run: fc.Run) -> None:
+    with pytest.raises(DataError, match="no row can be predicted"):
+        run.predict(pd.DataFrame({"op": ["softmax"], "dtype_a": ["fp32"], "rows": [8], "cols": [512]}))
 
 
 def test_a_prior_of_nothing_alike_can_lose(prior: Path) -> None:

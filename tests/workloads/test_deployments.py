@@ -97,6 +97,11 @@ def test_more_than_a_node_is_replicas_of_what_lies_in_one(by_the_law: Choice) ->
     assert set(ways.loc[ways["gpus"] == 16, "replicas"]) == {2}
 
 
+def test_gpus_that_no_instance_has_are_replicas_of_the_largest_that_divides_them() -> None:
+    found = choose(asked(counts=(12,)), constant(100.0, 10.0))
+    assert set(found.ways["replicas"] * found.ways["tp"] * found.ways["dp"]) == {12}
+
+
 def test_intervals_hold_their_middle_and_costs_follow_from_tokens(by_the_law: Choice) -> None:
     ways = by_the_law.ways
     for name in ("ttft_ms", "tpot_ms", "tokens_per_s_per_gpu", "tokens_per_s_per_user", "cost_per_million"):

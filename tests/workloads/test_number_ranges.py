@@ -15,7 +15,7 @@ from flopcast.models import artifact
 from flopcast.tests.fuzz import corpus
 from flopcast.workloads.known_models import find
 from flopcast.workloads.layer_graph import read_layers
-from flopcast.workloads.releases import find_release
+from flopcast.workloads.releases import CONSTANTS, as_toml, find_release, unknown_release
 
 HUGE = 10**400
 CONFIG = {
@@ -66,6 +66,18 @@ def test_networks_and_releases(tmp_path: Path) -> None:
     for number in ("2", "5"):
         text = f"[[release]]\n{RELEASE.replace(number, str(HUGE))}"
         _refused(lambda path: find_release(str(path)), _write(tmp_path / "release.toml", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "release = {a = 1}", "release = [7]", "release = 7", "a = " + "[" * 5000,
+        f"[[release]]\n{RELEASE}".replace("mean = []", f"mean = {[1e9] * len(CONSTANTS)}"),
+        as_toml(unknown_release()).replace("models = []", "models = [1]"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_release(tmp_path: Path, text: str) -> None:
+    _refused(lambda path: find_release(str(path)), _write(tmp_path / "release.toml", text))
 
 
 @pytest.mark.parametrize("part", ["rows", "predictions"])

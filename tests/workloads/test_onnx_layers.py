@@ -116,7 +116,7 @@ def test_sizes_are_for_onnx_and_whole(tmp_path: Path) -> None:
         assert error.value.parameter == "dims"
 
 
-def _model(onnx: Any, folder: Path) -> Path:
+def write_model(onnx: Any, folder: Path) -> Path:
     """Write a model whose batch is free and which computes a shape before it reshapes."""
     make, kind = onnx.helper, onnx.TensorProto
     half = onnx.helper.make_tensor("w", kind.FLOAT16, [16, 32], b"\0" * 1024, raw=True)
@@ -141,7 +141,7 @@ def _model(onnx: Any, folder: Path) -> Path:
 
 
 def test_a_model_with_a_free_size(onnx: Any, tmp_path: Path) -> None:
-    path = _model(onnx, tmp_path)
+    path = write_model(onnx, tmp_path)
     assert is_graph(path)
     found = read_layers(path, {"batch": 6})
     assert [(one.name, one.op, one.after) for one in found.layers] == [
