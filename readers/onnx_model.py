@@ -83,10 +83,21 @@ def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
         shapes.add(node)
     read = onnx.helper.get_attribute_value
     nodes = tuple(
-        OnnxNode(one.op_type, one.name, tuple(one.input), tuple(one.output), {a.name: read(a) for a in one.attribute})
+        OnnxNode(
+            _text(one.op_type),
+            _text(one.name),
+            tuple(one.input),
+            tuple(one.output),
+            {a.name: read(a) for a in one.attribute},
+        )
         for one in graph.node
     )
     return OnnxModel(nodes, shapes.values, frozenset(weights) | shapes.computed)
+
+
+def _text(name: str | bytes) -> str:
+    """Return a name as text: what is not UTF-8 comes as bytes."""
+    return name if isinstance(name, str) else name.decode(errors="replace")
 
 
 def _onnx() -> Any:

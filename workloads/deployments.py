@@ -170,7 +170,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     Raises
     ------
     FlopcastError
-        The model fits none of the GPUs, or is no model that generates tokens.
+        The model fits none of the GPUs, or is no model that generates tokens; without limits, no way is as quick as the
+        slowest of `PACES_MS`.
     """
     if not question.model.causal:
         raise DataError(f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast")
@@ -211,6 +212,10 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     else:
         paced = [single[single["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
         best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
+        if best.empty:
+            users = min(question.concurrency)
+            why = f"no way has room for {users:,} requests under way and gives each a token within {PACES_MS[0]:g} ms"
+            raise DataError(f"{question.model.name}: {why}: ask with limits (ttft, tpot), or of fewer (concurrency)")
     return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
 
 

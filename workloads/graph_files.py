@@ -362,7 +362,7 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
             found = _READ[node.op](node, present, output)
         else:
             return {}
-    except (IndexError, ValueError, ZeroDivisionError):  # fewer inputs or sizes than the operator has
+    except (IndexError, TypeError, ValueError, ZeroDivisionError):  # fewer inputs or sizes than the operator has
         return {}
     formats = {"dtype_a": first.dtype, "dtype_out": output.dtype}
     return {name: value for name, value in {**formats, **found}.items() if value != ""} if found else {}

@@ -317,6 +317,10 @@ def load(file: Path) -> ServingModel:
         missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
         if missing or any(not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()):
             raise KeyError(", ".join(missing) or "spreads")
+        for fit in fits.values():
+            known = [*fit.constants.values(), fit.terms, fit.lengths, fit.weights, *fit.spreads.values()]
+            if not all(np.isfinite(one).all() for one in (*known, fit.noise, fit.centre, [*fit.trust.values()])):
+                raise ValueError("a number is not finite")
     except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
     return ServingModel(runs, fits, about)

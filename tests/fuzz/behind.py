@@ -184,7 +184,7 @@ def _network(path: Path, number: int) -> None:
         _shown(fc.project(trace, "MI355X", network=path, ranks=ranks, samples=16).document(), number)
         return
     for network in read_networks(path):
-        for collective in ("allreduce", "allgather", "alltoall"):
+        for collective in ("all_reduce", "all_gather", "all_to_all"):
             us = collective_us(fc.gpu("MI300X"), collective, [1.0, 2.0**20, 2.0**33], 64, network)
             _positive(us, collective)
 

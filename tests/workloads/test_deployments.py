@@ -102,6 +102,14 @@ def test_gpus_that_no_instance_has_are_replicas_of_the_largest_that_divides_them
     assert set(found.ways["replicas"] * found.ways["tp"] * found.ways["dp"]) == {12}
 
 
+def test_ways_that_are_all_too_slow_are_refused_without_limits_and_compared_with_them() -> None:
+    with pytest.raises(
+        DataError, match="no way has room for 4 requests under way and gives each a token within 100 ms"
+    ):
+        choose(asked(concurrency=(4,)), constant(100.0, 110.0))
+    assert choose(asked(concurrency=(4,), tpot_ms=200.0), constant(100.0, 110.0)).best["holds"].iloc[0] > 0.9
+
+
 def test_intervals_hold_their_middle_and_costs_follow_from_tokens(by_the_law: Choice) -> None:
     ways = by_the_law.ways
     for name in ("ttft_ms", "tpot_ms", "tokens_per_s_per_gpu", "tokens_per_s_per_user", "cost_per_million"):

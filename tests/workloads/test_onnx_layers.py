@@ -155,6 +155,14 @@ def test_a_model_with_a_free_size(onnx: Any, tmp_path: Path) -> None:
             read_onnx(path, wrong)
 
 
+def test_a_name_that_is_no_text(onnx: Any, tmp_path: Path) -> None:
+    path = write_model(onnx, tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"Transpose", b"Trans\xffose"))
+    found = read_layers(path, {"batch": 6})
+    assert [one.name for one in found.layers] == ["product"]
+    assert "Trans\ufffdose" in str(found.remarks[0])
+
+
 def test_a_file_that_is_no_model(onnx: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 50)
     with pytest.raises(DataError, match="no ONNX model"):
