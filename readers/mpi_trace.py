@@ -181,7 +181,7 @@ def _printed(text: str) -> Iterator[_Event]:
         rest = rest or ""
         region = re.search(r'Region: "([^"]{0,300})"', rest)
         name = region[1] if region else (re.search(r"Operation: (\w{1,40})", rest) or ("", ""))[1]
-        sizes = {word: float(value) for word, value in re.findall(r"(Sent|Received|Length): ([0-9]{1,18})", rest)}
+        sizes = {word: float(value[:18]) for word, value in re.findall(r"(Sent|Received|Length): ([0-9]+)", rest)}
         sent = sizes.get("Sent", sizes.get("Length", 0.0))
         yield _Event(kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0))
 

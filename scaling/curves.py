@@ -35,7 +35,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .. import datasets
-from ..arrays import FloatArray
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import decimal_commas, read_plain_table, with_points
@@ -115,9 +115,14 @@ class Curve:
 
     def cut(self, sizes: ArrayLike) -> Self:
         """Return the curve with the performance at some of its sizes only; its miss rates stay at all of theirs."""
-        kept = np.isin(self.sizes, np.asarray(sizes, dtype=np.float64))
+        kept = among(self.sizes, np.asarray(sizes, dtype=np.float64))
         misses = None if self.mpki is None else self.miss_sizes
         return replace(self, sizes=self.sizes[kept], performance=self.performance[kept], mpki_sizes=misses)
+
+
+def among(sizes: FloatArray, others: FloatArray) -> BoolArray:
+    """Say of each of a few sizes whether it is one of the others; `numpy.isin` sorts, which takes far longer."""
+    return (sizes[:, None] == others).any(axis=1)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from ..arrays import FloatArray
 from ..errors import DataError
 from ..evaluation.intervals import conformal_quantile
 from ..remarks import Remark, remark
-from .curves import Curve, CurveError, doublings_away, listed, log_ratio, positive, published_curves
+from .curves import Curve, CurveError, among, doublings_away, listed, log_ratio, positive, published_curves
 
 MIN_BENCHMARKS = 5
 """Fewer benchmarks say too little of how errors spread; the published ones then join them."""
@@ -84,7 +84,7 @@ class Case:
     @property
     def observed(self) -> FloatArray:
         """The performance at the larger sizes."""
-        return self.whole.performance[np.isin(self.whole.sizes, self.sizes)]
+        return self.whole.performance[among(self.whole.sizes, self.sizes)]
 
 
 def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case], Teachers]:
@@ -114,7 +114,7 @@ def all_cases(curve: Curve, training: Sequence[Curve]) -> list[Case]:
     found = []
     for other in (other for other in training if other.benchmark != curve.benchmark):
         known = curve.sizes
-        if not np.all(np.isin(known, other.sizes)):
+        if not among(known, other.sizes).all():
             known = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
         beyond = other.sizes[other.sizes > known[-1]]
         if len(beyond):

@@ -16,7 +16,8 @@ from typing import Any, Final
 import pytest
 
 import flopcast as fc
-from flopcast.api.training import train
+from flopcast.api import training
+from flopcast.api.provenance import data_hash
 from flopcast.commands.app import load
 from flopcast.models.suite import Columnar, suite
 from flopcast.tests.commands import running
@@ -140,7 +141,25 @@ class Reader:
 def hasty_train(*data: Any, **options: Any) -> fc.Run:
     """Train in this process, a few models where the page does not say which."""
     chosen = {} if {"quick", "models"} & {*options} else {"models": FEW}
-    return train(*data, **{"jobs": 1, **chosen, **options})
+    return training.train(*data, **{"jobs": 1, **chosen, **options})
+
+
+WORKED_OUT: Final[dict[tuple[object, ...], Any]] = {}
+
+
+def once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step of training that is worked out once for all commands of all pages that ask for the same."""
+
+    def known(dataset: Any, *given: Any, **options: Any) -> Any:
+        asked = {name: value for name, value in options.items() if name not in ("jobs", "progress")}
+        whose = (dataset.host and dataset.host.name, dataset.target.name, dataset.metric)
+        of = (one if isinstance(one, str) else id(one) for one in given)  # a competition is one of those known here
+        key = (call.__name__, data_hash(dataset), *whose, *of, repr(asked))
+        if key not in WORKED_OUT:
+            WORKED_OUT[key] = call(dataset, *given, **options)
+        return WORKED_OUT[key]
+
+    return known
 
 
 def torch() -> Any:

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.api import learning
+from flopcast.api import learning, training
 from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
 from flopcast.scaling import trials
 from flopcast.scaling.curves import published_curves
 
 from .blocks import Step, help_texts, steps
-from .following import FEW, Reader, hasty_train, unsaid
+from .following import FEW, Reader, hasty_train, once, unsaid
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -31,14 +31,15 @@ HASTY = timing.Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, roun
 FOUND = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
 
 
-def once(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
+def first_told(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
     """Leave out commands that keep and print nothing where another page prints what they do."""
     printed = {re.sub(r" --out \S+", "", step.code) for found in pages.values() for step in found if step.printed}
     kept = {name: [step for step in found if step.printed or step.code not in printed] for name, found in pages.items()}
     return {name: found for name, found in kept.items() if found}
 
 
-FOLLOWED = once(FOUND)
+FOLLOWED = first_told(FOUND)
+STEPS = {name: once(getattr(training, name)) for name in ("compete", "deploy")}
 
 
 def hasty_trials() -> pd.DataFrame:
@@ -52,6 +53,8 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
+    for step, known in STEPS.items():
+        monkeypatch.setattr(training, step, known)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)

@@ -71,6 +71,15 @@ def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_studen
         assert intervals.radius(0.925) == pytest.approx(0.19 * (stretch(0.9) + stretch(0.95)) / 2)
 
 
+def test_new_groups_may_err_to_the_other_side_than_those_that_are_known() -> None:
+    """All groups shift by 0.2, a fifth of their rows by 0.1 more: a tenth reaches 0.3, as both have one sign."""
+    errors = 0.2 + np.tile(np.repeat([0.0, 0.1], [8, 2]), 20)
+    intervals = ConformalIntervals("grouped").fit(np.exp(errors), np.ones(200), np.arange(200) // 10)
+    for level, reach in ((0.85, 0.2), (0.95, 0.2 + 0.1 * np.sqrt(10 / 9))):
+        stretched = 0.2 * (stats.t.ppf((1 + level) / 2, 19) / stats.norm.ppf((1 + level) / 2) - 1)
+        assert np.log(intervals.bounds([1.0], level)[1][0]) == pytest.approx(reach + stretched, rel=0.01)
+
+
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
 def test_intervals_grow_with_the_level(scheme: str) -> None:
     for seed in range(5):

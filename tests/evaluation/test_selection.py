@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from flopcast.errors import FlopcastError
 from flopcast.evaluation.selection import hopeless, select
@@ -32,6 +33,15 @@ def test_one_model_keeps_its_error() -> None:
     assert (found["resampled"], found["units"]) == ("groups", 10)
     inside = 100 * np.mean(np.abs(predictions["m0"] / observed - 1) <= 0.1)
     assert found["ir"]["10"] == pytest.approx(inside, abs=1.0)
+
+
+def test_the_interval_is_student_s_of_one_group_less() -> None:
+    """Four groups err by 9.4 ... 10.6 %: the logarithm of their mean scatters by s / 2 over that mean, s of three."""
+    means = np.array([9.4, 9.8, 10.2, 10.6])
+    groups = np.repeat(np.arange(4), 5)
+    found = select(np.full(20, 100.0), pd.DataFrame({"m": 100 + means[groups]}), groups, scheme="grouped")
+    reach = stats.t.ppf((1 + found["level"]) / 2, 3) * means.std(ddof=1) / 2 / means.mean()
+    assert np.log(np.divide(found["interval"], found["e_out"])) == pytest.approx([-reach, reach], rel=0.05)
 
 
 def test_the_smallest_of_many_like_errors_is_corrected() -> None:
