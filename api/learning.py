@@ -21,7 +21,7 @@ from ..evaluation.metrics import ape, check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
-from ..models.suite import OF_PRIOR
+from ..models.suite import of_prior
 from ..report import figures
 from ..report.document import Document
 from ..report.html import Shown
@@ -125,7 +125,7 @@ def curve(
     draws : int
         How often rows are held out and drawn.
     prior_run : str, Path or Run, optional
-        A run over other devices, as for `train`; its own models (`models.suite.OF_PRIOR`) compete there too.
+        A run over other devices, as for `train`; its own models (`models.suite.of_prior`) compete there too.
     shifted_run : str, Path or Run, optional
         A run from the same host, or from shapes alone, for another target: its predictions times one factor, the median
         of observed / predicted over the rows drawn, stand beside training anew on these rows in the way it was trained.
@@ -206,7 +206,7 @@ def curve(
                 else:
                     drawn = pd.concat([part.iloc[order[:count]] for part in parts], ignore_index=True)
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
-                    own = [*(told or ()), *OF_PRIOR] if taught else told
+                    own = [*(told or ()), *of_prior(len(dataset))] if taught else told
                     competition = compete(dataset, models=told and own, seed=seed, scheme=scheme)
                     model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured, taught))
                     scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])

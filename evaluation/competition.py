@@ -21,7 +21,7 @@ from ..hardware import EVERY
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
-from ..models.suite import OF_PRIOR, QUICK, Columnar, baselines, suite
+from ..models.suite import POOLED, QUICK, Columnar, baselines, of_prior, suite
 from ..remarks import Remark, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
@@ -179,7 +179,7 @@ def compete(
     ran: tuple[str, ...] = ()
     if quick:
         jobs = 1  # to start other processes takes longer than these fits
-        models = ran = (*QUICK, *(OF_PRIOR if PRIOR in dataset.X else ()))
+        models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
@@ -253,6 +253,7 @@ def _selected(
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
         options: dict[str, Any] = {"baselines": baselines, "partial": partial, "problems": evaluation.problems}
+        options["default"] = POOLED
         options |= chosen_by
         return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
 

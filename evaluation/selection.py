@@ -9,7 +9,9 @@ error of the paired difference (over groups, where groups are left out), the one
 the order of ``Candidate.preference`` in `models.suite`. Where none has one (the literature's suite) the smallest wins.
 A simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead of it. Chosen by an
 inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule. With few groups
-the smallest error of many is mostly luck, and the rule lets luck decide only between models that are liked alike.
+the smallest error of many is mostly luck, and the rule lets luck decide only between models that are liked alike. Where
+evidence from other data speaks for one model, that ``default`` is kept unless the smallest E_out is below its own by
+more than `DEFAULT_ERRORS` standard errors, a simple law's too.
 
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective number of groups: a
 mean of few unequal groups has a long upper tail. The winner's own variance is too small, as what made it win is luck in
@@ -53,6 +55,8 @@ CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
 }
 """What a model is chosen by: its mean error, or how many rows it errs by more than so many percent on."""
 RULE: Final = "the most cautious model within one standard error of the {}, or a simple law that errs no more"
+DEFAULT_ERRORS: Final = 2.0
+"""Standard errors by which a model, or a simple law, must be better than a default."""
 APART: Final = 0.02
 """Share of the models as good as the best that are nevertheless told apart from it."""
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
@@ -67,6 +71,7 @@ def select(
     scheme: str,
     baselines: Collection[str] = (),
     preference: Sequence[str] | None = None,
+    default: str | None = None,
     partial: pd.DataFrame | None = None,
     problems: ArrayLike | None = None,
     criterion: str = "e_out",
@@ -92,6 +97,8 @@ def select(
     preference : sequence of str, optional
         Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
         whatever the standard error.
+    default : str, optional
+        The model that is kept unless another is clearly better; of no effect where it did not run.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
     problems : array-like of shape (n,), optional
@@ -129,7 +136,8 @@ def select(
     with one_thread():
         names = [str(name) for name in predictions.columns]
         laws = [i for i, name in enumerate(names) if name in baselines]
-        chooser = _Chooser(losses, code, _order(names, preference, baselines), laws)
+        kept = names.index(default) if default in names else None
+        chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
         table, loss = errors.mean(axis=0), losses.mean(axis=0)
         best = int(chooser.choose(np.ones((1, units)), loss[None])[0])
         tied = _not_worse(losses, code, seed)
@@ -139,7 +147,7 @@ def select(
             missed = _losses(some, criterion)
             errors = np.column_stack([errors, _completed(some, errors[:, least])])
             losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(losses, code, _order(names, preference, baselines), laws)
+            chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
         draws = _bootstrap(errors, code, chooser, replicates, seed)
     even = 1.0 / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
     honest = draws.left_out_mean(errors, code)
@@ -251,34 +259,38 @@ class _Chooser:
     """Chooses a model on each of several samples of clusters, given as counts (samples × clusters)."""
 
     def __init__(
-        self, losses: FloatArray, code: NDArray[np.intp], order: NDArray[np.intp] | None, laws: Sequence[int]
+        self,
+        losses: FloatArray,
+        code: NDArray[np.intp],
+        order: NDArray[np.intp] | None,
+        laws: Sequence[int],
+        default: int | None = None,
     ) -> None:
         self.sizes = np.bincount(code).astype(np.float64)
         self.sums = _cluster_sums(losses, code)
-        self.order, self.laws = order, np.array(laws, dtype=np.intp)
+        self.order, self.laws, self.default = order, np.array(laws, dtype=np.intp), default
 
     def choose(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
         """Return the index of the model chosen on each sample; ``means`` are of the losses, samples × models."""
-        chosen = self._liked(counts, means)
-        if not len(self.laws):
-            return chosen
-        law, sample = self.laws[np.argmin(means[:, self.laws], axis=1)], np.arange(len(means))
-        return np.where(means[sample, law] <= means[sample, chosen], law, chosen)
+        chosen = best = np.argmin(means, axis=1)
+        if self.order is not None:
+            chosen = np.argmin(np.where(self._near(counts, means, best), self.order, len(self.order)), axis=1)
+        if len(self.laws):
+            law, sample = self.laws[np.argmin(means[:, self.laws], axis=1)], np.arange(len(means))
+            chosen = np.where(means[sample, law] <= means[sample, chosen], law, chosen)
+        if self.default is not None:
+            near = self._near(counts, means, best, DEFAULT_ERRORS)[:, self.default]
+            chosen = np.where(near, self.default, chosen)
+        return chosen
 
-    def _liked(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
-        """Return the first in the order of preference within one standard error of the smallest mean."""
-        best = np.argmin(means, axis=1)
-        if self.order is None:
-            return best
-        chosen = best.copy()
+    def _near(self, counts: FloatArray, means: FloatArray, best: NDArray[np.intp], errors: float = 1.0) -> BoolArray:
+        """Return which means are within so many standard errors of the smallest, samples × models."""
+        near = np.empty(means.shape, dtype=bool)
         for model in np.unique(best):
             rows = best == model
             above = means[rows] - means[rows][:, [model]]
-            liked = np.where(
-                above <= self._standard_error(counts[rows], above, int(model)), self.order, len(self.order)
-            )
-            chosen[rows] = np.argmin(liked, axis=1)
-        return chosen
+            near[rows] = above <= errors * self._standard_error(counts[rows], above, int(model))
+        return near
 
     def _standard_error(self, counts: FloatArray, above: FloatArray, model: int) -> FloatArray:
         """Return the standard error of the difference in mean loss to ``model``, samples × models: a ratio estimate.

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .linear.rfecv import RFECV as RFECV
     from .linear.stepwise import Stepwise as Stepwise
     from .prior import Corrected as Corrected
+    from .prior import Pooled as Pooled
+    from .prior import Smooth as Smooth
     from .target_space import Columns as Columns
     from .target_space import LogTarget as LogTarget
     from .target_space import RelativeError as RelativeError
@@ -48,7 +50,7 @@ _HOMES = {
     "linear.regularised": ("ElasticNet", "Lasso"),
     "linear.rfecv": ("RFECV",),
     "linear.stepwise": ("Stepwise",),
-    "prior": ("Corrected",),
+    "prior": ("Corrected", "Pooled", "Smooth"),
     "target_space": ("Columns", "LogTarget", "RelativeError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
@@ -20,14 +20,16 @@ from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
 from .linear.rfecv import RFECV
 from .linear.stepwise import Stepwise
-from .prior import PRIOR, VARIES, Corrected
+from .prior import PRIOR, VARIES, Corrected, Pooled, Smooth
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")
 QUICK = ("Additive", "BoostedTrees/Residual")
 """Of the default suite, what gives an answer at once."""
-OF_PRIOR = ("Prior", "ExtraTrees/Prior", "BoostedTrees/Prior")
-"""What competes where there is a prior."""
+POOLED = "Pooled/Prior"
+"""What is taken of a prior and few rows unless another model is clearly better: they do not tell models apart."""
+FEW_ROWS, TREES_ROWS = 150, 20
+"""Up to here a prior and the rows are pooled; trees take part from here on."""
 RELATIVE = "relative error"
 """Space of the models whose rows are weighted by 1/y²."""
 MANY_ROWS = 2000
@@ -134,6 +136,11 @@ def suite(
     return kept
 
 
+def of_prior(rows: int) -> tuple[str, ...]:
+    """Return the names of what competes where there is a prior and so many rows of the target."""
+    return *((POOLED,) if rows <= FEW_ROWS else ()), "Prior", "ExtraTrees/Prior", "BoostedTrees/Prior"
+
+
 def _linear(seed: int) -> dict[str, Any]:
     """Return the linear models of the literature by name."""
     models: dict[str, Any] = {"OLS": OLS(), "NNLS": NNLS()}
@@ -197,7 +204,20 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         found.append(Candidate("BoostedTrees/Smooth", LogResidual(base, smooth, columns=data.seen()), "log residual"))
     if PRIOR in data.roles:
         prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
-        own = {"space": "log residual", "family": "prior"}
+        own: dict[str, Any] = {"space": "log residual", "family": "prior"}
+        if data.n_rows <= FEW_ROWS:
+            laws = {"prior": PRIOR, "roofline": "roofline.target_us"}
+            bases = {"additive": base, **{name: AnalyticLaw(law) for name, law in laws.items() if law in data.roles}}
+            smooth = [(f"smooth {name}", LogResidual(law, Smooth(), columns=VARIES)) for name, law in bases.items()]
+            parts = [("prior", prior), *(smooth if set(VARIES) <= set(data.roles) else [("additive", base)])]
+            if data.n_rows >= TREES_ROWS:
+                few = clone(trees).set_params(n_estimators=20)
+                parts += [
+                    ("trees", LogResidual(base, few, columns=data.seen())),
+                    ("trees prior", LogResidual(prior, few, columns=data.seen())),
+                ]
+            pooled = Pooled(parts, cv=5 if data.n_rows >= TREES_ROWS else 10, random_state=seed)
+            found.append(Candidate(POOLED, pooled, preference=-1, **own))
         found += [
             Candidate("Prior", prior, preference=6, **own),
             Candidate("ExtraTrees/Prior", LogResidual(prior, trees, columns=data.seen()), preference=7, **own),

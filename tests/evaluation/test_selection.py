@@ -185,6 +185,17 @@ def test_a_liked_model_within_a_standard_error_stays() -> None:
     assert hopeless(y, predictions, groups, scheme="grouped", preference=["liked"]) == []
 
 
+def test_a_default_stays_unless_another_or_a_law_is_clearly_better() -> None:
+    y, groups = np.ones(64), np.repeat(np.arange(8), 8)
+    apart = np.repeat([-0.01, 0.03, -0.005, 0.02, 0.002, 0.006, -0.01, 0.012], 8)
+    for lead, kept in ((0.0, True), (0.05, False)):
+        predictions = pd.DataFrame({"other": np.full(64, 1.05), "default": 1.05 + apart + lead})
+        for laws in ([], ["other"]):
+            chosen = select(y, predictions, groups, scheme="grouped", preference=[], default="default", baselines=laws)
+            assert (chosen["name"] == "default") is kept
+    assert select(y, predictions, groups, scheme="grouped", preference=[], default="absent")["name"] == "other"
+
+
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
 def test_models_that_left_are_never_chosen_and_do_not_flatter_the_honest_error(scheme: str) -> None:
     factors = {f"m{i}": 1.0 + 0.08 * i for i in range(8)}

@@ -21,7 +21,7 @@ from flopcast.models.linear.regularised import ElasticNet, Lasso
 from flopcast.models.linear.rfecv import RFECV
 from flopcast.models.linear.stepwise import Stepwise
 from flopcast.models.persistence import from_bytes, to_bytes
-from flopcast.models.prior import Corrected
+from flopcast.models.prior import Corrected, Pooled, Smooth
 from flopcast.models.target_space import Columns, LogTarget, RelativeError
 
 STEPWISE: dict[str, Any] = {
@@ -59,6 +59,7 @@ COMPOSED: dict[str, Any] = {
     "LogResidual": SMALL,
     "Corrected": Corrected(),
     "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=2),
+    "Pooled": Pooled([("additive", AdditiveTime()), ("smooth", LogResidual(learner=Smooth()))], cv=2),
     "CrossFitted": CrossFitted(SMALL, cv=2),
     "Transfer": Transfer(CrossFitted(SMALL, cv=2), SMALL),
     "PrecisionTransfer": PrecisionTransfer(CrossFitted(SMALL, cv=2), SMALL),
@@ -82,6 +83,7 @@ VARIANTS = {
         "LogTarget/smearing",
     ),
     "PrecisionTransfer",  # a Transfer
+    "Pooled",  # a GeometricStack
 }
 """Other parameters of a class whose contract with scikit-learn another one shows."""
 CLASSES = {name: model for name, model in ALL.items() if name not in VARIANTS}

@@ -10,7 +10,8 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import ArtifactError, DataError, ParameterError
-from flopcast.models.prior import Corrected
+from flopcast.models.baselines import AnalyticLaw
+from flopcast.models.prior import Corrected, Pooled, Smooth
 
 
 def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
@@ -47,6 +48,37 @@ def test_corrected_finds_offset_and_slope() -> None:
     one = pd.DataFrame({"p": [8.0, 8.0], "z": [5.0, 5.0]})
     shrunk = Corrected("p", ["z"], penalty=1e9).fit(X, y)
     assert shrunk.predict(one) == pytest.approx(16 * np.exp(0.1 * X["z"].mean()), rel=0.01)
+
+
+def test_smooth_follows_a_curve_through_noise_and_goes_on_flat() -> None:
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 14, (80, 1))
+    noise = random.normal(0, 0.05, 80)
+    model = Smooth().fit(x, 3 + 0.3 * np.sin(x[:, 0] / 2) + noise)
+    new = np.linspace(1, 13, 50)[:, None]
+    assert np.abs(model.predict(new) - 3 - 0.3 * np.sin(new[:, 0] / 2)).max() < 0.06
+    assert model.predict([[200.0]]) == pytest.approx(model.predict([[400.0]]), abs=0.05)
+    flat = Smooth().fit(x, np.full(80, 2.0))
+    assert flat.predict(new) == pytest.approx(np.full(50, 2.0))
+
+
+def test_pooled_weights_fade_from_equal_to_the_better() -> None:
+    for count in (4, 40):
+        X = pd.DataFrame({"a": np.full(count, np.exp(0.1)), "b": np.full(count, np.exp(-0.4))})
+        model = Pooled([(name, AnalyticLaw(name)) for name in X], cv=2).fit(X, np.ones(count))
+        # v is (0.6 + 0.1 n) / (6 + n) of a, and (0.6 + 0.4 n) / (6 + n) of b
+        ratio = ((0.6 + 0.4 * count) / (0.6 + 0.1 * count)) ** (count / 4)
+        assert model.weights_["a"] == pytest.approx(ratio / (1 + ratio))
+        assert model.predict(X) == pytest.approx(np.exp(0.1 * model.weights_["a"] - 0.4 * model.weights_["b"]))
+
+
+def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(prior: Path) -> None:
+    own = products("MI300X", 12, 1.6, 4)
+    found = fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Pooled/Prior"], jobs=1)
+    assert found.selected["name"] == "Pooled/Prior"
+    strange = pd.DataFrame({"op": "softmax", "dtype_a": "bf16", "device": "MI300X", "rows": [8.0, 16.0], "cols": 64.0})
+    told = fc.load(prior).trained.told(strange, fc.gpu("MI300X"))
+    assert told["prior_duration_us"].isna().all()
 
 
 def test_few_rows_and_a_prior_beat_few_rows(run: fc.Run, tmp_path: Path) -> None:
