@@ -89,6 +89,12 @@ def profile_command(
         Literal["each-other", "middle"],
         typer.Option(help="A bin's times lie within the margin of each other (published), or of its middle: wider."),
     ] = "each-other",
+    cap_w: Annotated[
+        float | None, typer.Option(min=0, metavar="W", help="Power cap of the board: which two stay below it together.")
+    ] = None,
+    idle_w: Annotated[
+        float, typer.Option(min=0, metavar="W", help="Idle power of the board, drawn once by two kernels together.")
+    ] = 0.0,
     interval: IntervalOption = 0.9,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
     seed: SeedOption = 0,
@@ -121,7 +127,7 @@ def profile_command(
         interval=interval,
         seed=seed,
     )
-    document = power_document(profiles)
+    document = power_document(profiles, cap_w, idle_w)
     if out is not None:
         save_page(out, replace(document, footer=footer(made_by(context))), FILES)
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json)

@@ -51,6 +51,10 @@ class Lessons:
     complements : DataFrame
         ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``, ``together``: of
         the shares that the two draw of the most of any kernel, the largest sum, and of which component.
+    overlaps : DataFrame
+        ``kernel``, ``other``, ``power_w`` (of the two side by side: both steady totals less the idle power once),
+        ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below the cap. Those that do first, the
+        fullest of them first; no row where no cap was given.
     interleaved : DataFrame
         ``kernel``, and of interleaved over isolated ``time_ratio``, ``power_ratio`` and ``energy_ratio`` (NaN where the
         power is that of a mixture).
@@ -60,11 +64,15 @@ class Lessons:
     collectives: pd.DataFrame
     throughput: pd.DataFrame
     complements: pd.DataFrame
+    overlaps: pd.DataFrame
     interleaved: pd.DataFrame
 
 
-def learn(kernels: Sequence[KernelPower]) -> Lessons:
-    """Return what kernels teach, each alone and beside the others."""
+def learn(kernels: Sequence[KernelPower], cap_w: float | None = None, idle_w: float = 0.0) -> Lessons:
+    """Return what kernels teach, each alone and beside the others.
+
+    With a power cap of the board, W, pairs are held against it; without its idle power that counts in both of a pair.
+    """
     collectives = _collectives(kernels)
     watts = pd.DataFrame([{name: part.ssp.mean_w for name, part in one.components.items()} for one in kernels])
     rows = pd.DataFrame([_kernel(one, collectives) for one in kernels])
@@ -74,8 +82,23 @@ def learn(kernels: Sequence[KernelPower]) -> Lessons:
         collectives=collectives,
         throughput=_throughput(rows["tflops"].to_numpy()[alone], watts[alone]),
         complements=_complements(rows["kernel"][alone].tolist(), watts[alone].drop(columns=TOTAL, errors="ignore")),
+        overlaps=_overlaps(rows[alone], cap_w, idle_w),
         interleaved=_interleaved(kernels),
     )
+
+
+def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
+    """Return the pairs of kernels held against a cap; see `Lessons`."""
+    known = rows[rows["ssp_w"].notna()] if cap_w is not None else rows[:0]
+    drawn = itertools.combinations(zip(known["kernel"], known["ssp_w"], strict=True), 2)
+    pairs = [(one, other, first + second - idle_w) for (one, first), (other, second) in drawn]
+    found = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
+    found["headroom_w"] = (math.nan if cap_w is None else cap_w) - found["power_w"]
+    found["below"] = found["headroom_w"] >= 0
+    order = found.assign(distance=found["headroom_w"].abs(), above=~found["below"]).sort_values(
+        ["above", "distance"], kind="stable"
+    )
+    return found.loc[order.index].reset_index(drop=True)
 
 
 def _alone(one: KernelPower) -> bool:

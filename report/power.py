@@ -152,10 +152,13 @@ def record_document(found: Recorded) -> Document:
     )
 
 
-def power_document(profiles: PowerProfiles) -> Document:
-    """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks."""
+def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: float = 0.0) -> Document:
+    """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks.
+
+    Pairs of kernels are held against a power cap where one is given (`power.lessons.learn`).
+    """
     kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
-    compared, learnt = compare(kernels), learn(kernels)
+    compared, learnt = compare(kernels), learn(kernels, cap_w, idle_w)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
@@ -419,7 +422,7 @@ def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
     if len(kernels) < 2:
         return Section("Kernels side by side", [])
     caption = "Steady power, mean over the kernel's time, by component; the mark is the total"
-    tables = [_bounds(found), _throughput(found), _complements(found), _interleaved(found)]
+    tables = [_bounds(found), _throughput(found), _complements(found), _overlaps(found), _interleaved(found)]
     return Section(
         "Kernels side by side",
         [Figure(partial(side_by_side, kernels), caption), *tables],
@@ -466,6 +469,13 @@ def _complements(found: Lessons) -> Table:
     )
     title = "Which kernels complement each other"
     return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows(cells), title, caption, shown=8)
+
+
+def _overlaps(found: Lessons) -> Table:
+    heads = [_NAME, Column("other", "prose", least=12), *_numbers("together, W", "below the cap by, W")]
+    cells = cells_of(found.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant)
+    caption = "Steady power of both less the idle power; pairs that stay below the cap first, the fullest of them first"
+    return Table(heads, rows(cells), "Which two stay below the cap together", caption, shown=8)
 
 
 def _interleaved(found: Lessons) -> Table:

@@ -95,6 +95,22 @@ def test_kernels_that_load_different_components_complement_each_other(made: Made
     assert len(silent.complements) == 1  # a component that never draws says nothing
 
 
+def test_pairs_are_held_against_a_power_cap(made: Made) -> None:
+    kernels = [
+        made("gemm", total=600.0),
+        made("copy", total=300.0),
+        made("both", total=700.0),
+        made("rest", total=90.0),
+    ]
+    found = learn(kernels, cap_w=850.0, idle_w=80.0).overlaps
+    assert found[["kernel", "other", "power_w", "below"]].to_numpy().tolist() == [
+        ["gemm", "copy", 820.0, True], ["both", "rest", 710.0, True], ["gemm", "rest", 610.0, True],
+        ["copy", "rest", 310.0, True], ["copy", "both", 920.0, False], ["gemm", "both", 1220.0, False],
+    ]  # fmt: skip
+    assert found["headroom_w"].tolist() == [30, 140, 240, 540, -70, -370]
+    assert learn(kernels).overlaps.empty
+
+
 def test_a_kernel_among_others_is_compared_with_itself_alone(made: Made) -> None:
     among = made("gemm, interleaved", 110.0, Facts(isolated="gemm"), total=540.0)
     found = learn([made("gemm", 100.0, total=600.0), among])

@@ -40,7 +40,7 @@ def test_each_kernel_has_a_bar_of_its_components_and_the_total_as_a_mark(kernels
 
 def test_the_tables_hold_a_row_for_each_lesson(kernels: list[KernelPower]) -> None:
     section = lessons_section(kernels, learn(kernels))
-    bounds, throughput, complements, interleaved = (part for part in section.parts if isinstance(part, Table))
+    bounds, throughput, complements, _, interleaved = (part for part in section.parts if isinstance(part, Table))
     assert [row.cells[1] for row in bounds.rows] == ["compute", "memory", "–", "–"]
     assert all(len(row.cells) == len(table.columns) for table in (bounds, interleaved) for row in table.rows)
     assert (len(throughput.rows), len(complements.rows), len(interleaved.rows)) == (0, 0, 1)
