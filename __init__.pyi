@@ -3,6 +3,7 @@
 from . import datasets as datasets
 from .api.checking import advise as advise
 from .api.checking import check as check
+from .api.checking import needed as needed
 from .api.comparing import compare as compare
 from .api.deployments import Deployments as Deployments
 from .api.devices import gpu as gpu

@@ -565,6 +565,13 @@ def needed(
     -------
     Need
         Its ``told`` is the answer in words; no ways where nothing is left to measure.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> fc.needed(run, 0.5).told.code
+    'need-reached'
     """
     check_need(need)
     trained = run_of(run)

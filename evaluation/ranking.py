@@ -1,11 +1,16 @@
 """Which features matter to a model: by what shuffling them costs on rows held out, by p-values, by the RSS.
 
+Beside what shuffling costs stands which way the prediction goes as the feature rises, and in how many folds the model
+chose it. All of it is a hint, not a cause: features that say the same share their importance and trade their signs.
+
 Rows that have chosen the features of a model cannot test them: of features of pure noise that a stepwise search lists,
 its own t-tests call 38 to 100 % significant. So half of the groups choose, and the other half tests what was chosen.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +38,8 @@ FOLDS: Final = 3
 REPEATS: Final = 3
 MOST_ROWS: Final = 1000
 """Rows shuffled, of all folds together."""
+MOST_RISEN: Final = 50
+"""Rows of which the prediction is looked at as a feature rises."""
 _ROWS_AT_ONCE: Final = 30_000
 """Rows predicted at once, of shuffled copies."""
 
@@ -51,15 +58,18 @@ def ranking(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> 
     -------
     list of dict
         Fit for JSON, the most important feature first: ``feature``, ``measure``, ``value``, ``significant``
-        (p <= `SIGNIFICANT`; None for other measures) and ``model``. There are p-values of least squares on selected
+        (p <= `SIGNIFICANT`; None for other measures) and ``model``; of shuffling also ``selected`` (None where the
+        model cannot say) of ``folds``, and
+        ``sign``: ``+`` or ``-`` where the prediction rises or falls with it in all folds, ``±`` where in some, ``""``
+        where it does not look at it. There are p-values of least squares on selected
         columns alone: in a fit to all columns each is the worth of a column beside every other, and near copies take
         it from one another.
     """
     if model.selects_features and model.tests_features:
         values = split_p_values(dataset, model, scheme, seed)
         return _table(P_VALUE, f"{P_VALUE} on groups that did not choose", model, values)
-    importance = held_out_importance(dataset, model, scheme, seed)
-    return _table(PERMUTATION, f"{PERMUTATION}, groups left out", model, importance)
+    importance, facts = held_out_importance(dataset, model, scheme, seed)
+    return _table(PERMUTATION, f"{PERMUTATION}, groups left out", model, importance, facts)
 
 
 def ranking_by_rss(fitted: Any, model: Candidate) -> list[dict[str, Any]]:
@@ -67,16 +77,19 @@ def ranking_by_rss(fitted: Any, model: Candidate) -> list[dict[str, Any]]:
     return _table(RSS, RSS, model, rss_decrease(fitted))
 
 
-def held_out_importance(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:
+def held_out_importance(
+    dataset: LearningData, model: Candidate, scheme: str, seed: int
+) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
     """Return what shuffling each feature costs on rows that the fit has not seen, in percentage points of the MAPE.
 
-    Groups are left out in `FOLDS` folds (rows, where there is one group), and `permutation_importance` of each fold is
-    weighted by its rows.
+    Beside it ``selected``, ``folds`` and ``sign`` of each, as `ranking` gives them. Groups are left out in `FOLDS`
+    folds (rows, where there is one group), and `permutation_importance` of each fold is weighted by its rows.
     """
     groups, n = dataset.groups.astype(str), len(dataset.y)
     several = len(np.unique(groups)) > 1
     folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
     found: dict[str, float] = {}
+    chosen, ways, selects = Counter[str](), list[dict[str, float]](), False
     with one_thread():
         for fold in np.unique(folds):
             left_out = folds == fold
@@ -85,7 +98,38 @@ def held_out_importance(dataset: LearningData, model: Candidate, scheme: str, se
             X, y = dataset.X[left_out], dataset.y[left_out]
             one = permutation_importance(fitted, X, y, repeats=REPEATS, seed=seed, max_rows=most)
             found = {name: found.get(name, 0.0) + share * value for name, value in one.items()}
-    return found
+            names = selected_features(fitted)
+            selects = names is not None
+            chosen.update(names or ())
+            ways.append(rises(fitted, X))
+    facts = {}
+    for name in found:
+        signs = {np.sign(way[name]) for way in ways}
+        sign = "" if signs == {0.0} else "+" if signs <= {1.0, 0.0} else "-" if signs <= {-1.0, 0.0} else "±"
+        facts[name] = {"selected": chosen[name] if selects else None, "folds": len(ways), "sign": sign}
+    return found, facts
+
+
+def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
+    """Return by how much the mean prediction rises from a low to a high value of each feature, the others as they are.
+
+    Low and high are the quartiles of the rows, least and greatest where these are equal; `MOST_RISEN` rows at most.
+    """
+    values = X.to_numpy(dtype=np.float64)
+    rows = values[np.linspace(0, len(values) - 1, min(MOST_RISEN, len(values))).astype(int)]
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    low, high = np.where(high > low, low, values.min(axis=0)), np.where(high > low, high, values.max(axis=0))
+    at_once, change = max(_ROWS_AT_ONCE // (2 * len(rows)), 1), np.zeros(X.shape[1])
+    for first in range(0, X.shape[1], at_once):
+        columns = range(first, min(first + at_once, X.shape[1]))
+        moved = np.tile(rows, (2 * len(columns), 1)).reshape(len(columns), 2, len(rows), X.shape[1])
+        for block, column in enumerate(columns):
+            moved[block, 0, :, column], moved[block, 1, :, column] = low[column], high[column]
+        predicted = np.asarray(fitted.predict(pd.DataFrame(moved.reshape(-1, X.shape[1]), columns=X.columns)))
+        means = predicted.reshape(len(columns), 2, len(rows)).mean(axis=2)
+        own = means[:, 1] - means[:, 0]
+        change[first : first + len(own)] = np.where(np.abs(own) > 1e-9 * np.abs(means).max(), own, 0.0)
+    return dict(zip(map(str, X.columns), change.tolist(), strict=True))
 
 
 def _fitted_without(
@@ -204,7 +248,13 @@ def _words(names: Any) -> list[str]:
     return [] if names is None else [str(name) for name in names]
 
 
-def _table(measure: str, said: str, model: Candidate, values: dict[str, float]) -> list[dict[str, Any]]:
+def _table(
+    measure: str,
+    said: str,
+    model: Candidate,
+    values: dict[str, float],
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
     """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
     ascending = measure == P_VALUE
     ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
@@ -215,6 +265,7 @@ def _table(measure: str, said: str, model: Candidate, values: dict[str, float]) 
             "value": finite(value),
             "significant": bool(value <= SIGNIFICANT) if ascending else None,
             "model": model.name,
+            **(facts or {}).get(name, {}),
         }
         for name, value in ordered
     ]

@@ -348,6 +348,24 @@ CATEGORIES: tuple[Category, ...] = (
 BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
 
 
+def told_of(name: str) -> tuple[str, str, str]:
+    """Return category, unit and meaning of a column of the matrix.
+
+    Examples
+    --------
+    >>> told_of("memory.target_us")
+    ('time', 'us', 'bytes / memory bandwidth of the target')
+    >>> told_of("op=gemm"), told_of("counter.SQ_WAVES")
+    (('word', '0/1', 'operator'), ('counter', '1', 'hardware counter'))
+    """
+    if (feature := BY_NAME.get(name)) is not None:
+        return "time" if feature.unit == "us" else feature.role, feature.unit, feature.formula
+    word = next((one for one in CATEGORIES if name.startswith(f"{one.name}=")), None)
+    if word is not None:
+        return "word", "0/1", word.formula
+    return ("counter", "1", "hardware counter") if "counter." in name else ("other", "", "")
+
+
 def extra_metric(metric: str) -> Feature:
     """Return the host's own value of a metric other than time, as an additive feature ``host_<metric>``."""
     unit = metric.rsplit("_", 1)[-1]

@@ -181,6 +181,9 @@ class Ranked(Struct):
     feature: Text
     measure: Text
     value: Number | None = None
+    selected: Count | None = None
+    folds: Count | None = None
+    sign: Text | None = None
 
 
 class Speedup(Struct):

@@ -469,22 +469,44 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     return Listing(heads, texts, name, folded=folded)
 
 
+HINT: Final = (
+    "A hint, not a cause: features that say the same share their importance and trade their signs. Sign: which way the "
+    "prediction goes as the feature rises; selected: in how many folds the model chose it"
+)
+
+
 def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
-    """Show the first features of each measure: a table on a terminal, figures on a page."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    """Show the first features of each measure with what is known of them, and on a page as figures."""
+    from ..features.catalogue import told_of  # here: reports that list no features need none
+
+    found: dict[str, list[Metrics]] = {}
     for entry in ranking:
         if entry.get("value") is not None:
-            found.setdefault(str(entry["measure"]), []).append((str(entry["feature"]), float(entry["value"])))
-    listed = []
-    for measure, entries in found.items() if rank else ():
-        listed.append(Row(("", f"by {measure}", ""), title=True))
-        listed += [Row((str(place), name, f"{value:.3g}")) for place, (name, value) in enumerate(entries[:rank], 1)]
-    heads = (Column("#", "number"), Column("feature"), Column("value", "number"))
+            found.setdefault(str(entry["measure"]), []).append(entry)
+    heads = (
+        Column("#", "number"), Column("feature", "name"), Column("value", "number"), Column("sign"),
+        Column("selected", "number"), Column("category"), Column("unit"), Column("meaning", "cut"),
+    )  # fmt: skip
+
+    def listed(most: int) -> list[Row]:
+        shown = []
+        for measure, entries in found.items() if most else ():
+            shown.append(Row(("", f"by {measure}", *[""] * 6), title=True))
+            for place, one in enumerate(entries[:most], 1):
+                chosen = "" if one.get("selected") is None else f"{one['selected']} of {one['folds']}"
+                told = (str(one.get("sign") or ""), chosen, *told_of(str(one["feature"])))
+                shown.append(Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *told)))
+        return shown
+
     drawn = [
-        Figure(partial(figures.ranking, entries[:TOP], measure), f"By {measure}") for measure, entries in found.items()
-    ]
-    table = Table(heads, listed, "features by what they contribute", medium="terminal")
-    return Section("Features by what they contribute", [table, *drawn], "ranking", "Features")
+        Figure(partial(figures.ranking, [(str(one["feature"]), float(one["value"])) for one in entries[:TOP]], measure),
+               f"By {measure}")
+        for measure, entries in found.items()
+    ]  # fmt: skip
+    title = "features by what they contribute"
+    tables = (Table(heads, listed(rank), title, HINT, medium="terminal"),
+              Table(heads, listed(TOP), title, HINT, medium="page"))  # fmt: skip
+    return Section("Features by what they contribute", [*tables, *drawn], "ranking", "Features")
 
 
 def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: bool) -> Section:

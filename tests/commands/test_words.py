@@ -58,6 +58,9 @@ SHOWN = {
     "script",
     "sources",
     "together",
+    "need",
+    "cap_w",
+    "idle_w",
 }
 """Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`."""
 FREE = {"dims", "time_unit", "measured_on"} | set(FIELDS)

@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flopcast.evaluation.ranking import permutation_importance, ranking, rss_decrease
+from flopcast.evaluation.ranking import permutation_importance, ranking, rises, rss_decrease
 from flopcast.models import Forest, LogTarget, RelativeError, Stepwise
 from flopcast.models.base import Candidate
 
@@ -46,6 +46,16 @@ def test_permutation_is_the_increase_of_the_mape_in_points(data: tuple[pd.DataFr
     assert found["b"] == pytest.approx(np.mean(expected), abs=1e-9)
     assert permutation_importance(model, X, y, repeats=3, seed=7) == found
     assert permutation_importance(model, X, y, repeats=3, seed=8) != found
+
+
+def test_the_way_of_a_prediction_as_a_feature_rises(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    X, y = data
+    X = X.assign(flat=1.0)
+    found = rises(LinearRegression().fit(X, y - 5 * X["c"]), X)
+    quartiles = X.quantile([0.25, 0.75])
+    assert found["a"] == pytest.approx(10 * (quartiles["a"].iloc[1] - quartiles["a"].iloc[0]))
+    assert found["c"] == pytest.approx(-4 * (quartiles["c"].iloc[1] - quartiles["c"].iloc[0]))
+    assert (found["noise"], found["flat"]) == (0, 0)
 
 
 def test_large_tables_are_sampled(data: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -114,11 +124,12 @@ def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(data: tuple[p
     assert min(permutation_importance(Memory().fit(X, y), X, y).values()) > 50
     assert ranking(rows, Candidate("memory", Memory(), "measured time"), "grouped", 0) == [
         {"feature": name, "measure": "points of error when shuffled, groups left out, memory", "value": 0.0,
-         "significant": None, "model": "memory"}
+         "significant": None, "model": "memory", "selected": None, "folds": 3, "sign": ""}
         for name in X
     ]  # fmt: skip
     table = ranking(rows, Candidate("line", LinearRegression(), "measured time"), "grouped", 0)
     assert [row["feature"] for row in table] == ["a", "b", "c", "noise"]
+    assert [row["sign"] for row in table] == ["+", "+", "+", ""]
 
 
 def test_features_chosen_by_half_of_the_groups_are_tested_by_the_other(data: tuple[pd.DataFrame, np.ndarray]) -> None:

@@ -235,12 +235,19 @@ def test_intervals_are_given_per_scheme_or_as_a_whole() -> None:
 def test_rankings_are_split_by_measure_and_cut() -> None:
     entry = {"feature": "m", "measure": "p-value"}
     rows = [{**entry, "value": value} for value in (0.001, 0.01, 0.5)]
-    rows += [{"feature": "n", "measure": "importance", "value": 2}, {"feature": "k", "measure": "none", "value": None}]
+    told = {"selected": 2, "folds": 3, "sign": "+"}
+    rows += [
+        {"feature": "memory.target_us", "measure": "importance", "value": 2, **told},
+        {"feature": "k", "measure": "none", "value": None},
+    ]
     document = training_document({"ranking": rows}, rank=2, every=True)
     found = table(document, "Features").rows
-    assert [texts(row) for row in found] == [
-        ["", "by p-value", ""], ["1", "m", "0.001"], ["2", "m", "0.01"], ["", "by importance", ""], ["1", "n", "2"]
+    assert [texts(row)[:3] for row in found] == [
+        ["", "by p-value", ""], ["1", "m", "0.001"], ["2", "m", "0.01"], ["", "by importance", ""],
+        ["1", "memory.target_us", "2"],
     ]  # fmt: skip
+    meaning = "bytes / memory bandwidth of the target"
+    assert texts(found[-1])[3:] == ["+", "2 of 3", "time", "us", meaning]
     assert [row.title for row in found] == [True, False, False, True, False]
     assert "features by" not in printed(training_document({"ranking": rows}, rank=0))
 
