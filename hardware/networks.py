@@ -86,7 +86,7 @@ def read_networks(path: Path) -> tuple[Network, Network]:
     Raises
     ------
     DataError
-        The file cannot be read, or a key is unknown, missing or no number above 0.
+        The file cannot be read, or a key is unknown, missing or no number from 1e-6 to 1e15.
     """
     table = read_toml(path)
     of_host = table.pop("host", None)
@@ -100,8 +100,8 @@ def _network(table: Mapping[str, Any], where: str) -> Network:
     for key, value in table.items():
         if key not in _KEYS:
             raise DataError(f"unknown key {key}: {nearest(key, _KEYS)}", source=where)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-            raise DataError(f"{key} must be a number above 0 and below 1e15, got {value!r:.40}", source=where)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value < 1e15:
+            raise DataError(f"{key} must be a number from 1e-6 up to 1e15, got {value!r:.40}", source=where)
     nodes, between = table.get("node_gpus"), {"network_gbs", "network_us"} & table.keys()
     if nodes is None and between:
         raise DataError(f"{min(between)} needs node_gpus: how many GPUs share a node", source=where)

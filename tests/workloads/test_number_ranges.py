@@ -62,7 +62,8 @@ def test_graphs_of_layers(tmp_path: Path, text: str, number: str) -> None:
 
 def test_networks_and_releases(tmp_path: Path) -> None:
     for number in ("8", "50", "10"):
-        _refused(read_networks, _write(tmp_path / "net.toml", NETWORK.replace(number, str(HUGE))))
+        for other in (str(HUGE), "4.9e-324"):
+            _refused(read_networks, _write(tmp_path / "net.toml", NETWORK.replace(number, other)))
     for number in ("2", "5"):
         text = f"[[release]]\n{RELEASE.replace(number, str(HUGE))}"
         _refused(lambda path: find_release(str(path)), _write(tmp_path / "release.toml", text))
