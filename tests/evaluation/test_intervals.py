@@ -71,6 +71,13 @@ def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_studen
         assert intervals.radius(0.925) == pytest.approx(0.19 * (stretch(0.9) + stretch(0.95)) / 2)
 
 
+def test_few_groups_that_only_shift_are_draws_from_student_s_distribution_of_one_group_less() -> None:
+    shifts = np.repeat([-0.2, -0.1, 0.1, 0.2], 10)
+    intervals = ConformalIntervals("grouped").fit(np.exp(shifts), np.ones(40), np.arange(40) // 10)
+    for level in (0.5, 0.9):
+        assert intervals.radius(level) == pytest.approx(np.sqrt(0.025) * stats.t.ppf((1 + level) / 2, 3), rel=0.05)
+
+
 def test_new_groups_may_err_to_the_other_side_than_those_that_are_known() -> None:
     """All groups shift by 0.2, a fifth of their rows by 0.1 more: a tenth reaches 0.3, as both have one sign."""
     errors = 0.2 + np.tile(np.repeat([0.0, 0.1], [8, 2]), 20)
