@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from isal import igzip
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ..output import dumps, visible, write_texts
 from .document import (
@@ -35,6 +34,9 @@ from .document import (
     footer,
     printable,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _BESIDE = Path(__file__).parent
 _PLAIN: Final = 50  # rows of a listing that stand in the page itself, for who reads it without scripts
@@ -88,6 +90,8 @@ def page(document: Document) -> str:
 @cache
 def _template() -> Template:
     """Return the template of all pages; compiling it takes as long as filling it."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # here: an answer on a terminal needs no page
+
     environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"joined": joined, "opened": opened}
     return environment.get_template("page.html.j2")

@@ -15,7 +15,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
-import plotille
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -187,6 +186,8 @@ def _style(tone: str) -> str:
 
 def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
     """Return a chart as text for a terminal of so many columns, with its legend."""
+    import plotille  # here: few answers draw
+
     figure = plotille.Figure()
     figure.width = next((wide for wide in _WIDTHS if wide + _AXIS <= width), 25)
     figure.height = _HEIGHT
