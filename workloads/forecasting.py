@@ -74,6 +74,7 @@ from .training import counted_flop, training_memory, training_parts
 
 # Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each rests on).
 OTHER_MODEL: Final = PRIORS["distance.model"].value
+OTHER_MIXTURE: Final = PRIORS["distance.mixture"].value
 OTHER_RELEASE: Final = PRIORS["distance.release"].value
 OTHER_GPU: Final = PRIORS["distance.gpu"].value
 IN_STAGES: Final = PRIORS["distance.stages"].value
@@ -540,7 +541,7 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         text = f"{release.name} was calibrated on {models}, not on this model: the interval is wider"
         notes.append(remark("other-model", text, release=release.name, models=release.models))
     if setting.model.name not in release.models:
-        found["model"] = OTHER_MODEL
+        found["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
     if not release.name:
         found["release"] = OTHER_RELEASE
     if setting.gpu.measured_name != (release.gpu or "MI300X"):
