@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.optimize import least_squares
 from sklearn.model_selection import GroupKFold
 
 from ..arrays import FloatArray
@@ -29,37 +28,40 @@ from ..operators.operators import complete
 from ..readers import read
 from ..workloads import serving_model as process
 from ..workloads.serving import described
-from ..workloads.serving_model import BASES, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
+from ..workloads.serving_model import BASES, FAR, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
 from .forecast_releases import RUNS, published_runs
 from .shared_data import SHARED_DATA
 
 MADE: Final = "2026-11-25"
+EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
-"""Month from which on runs are later."""
+"""Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
+BETWEEN: Final = "release before"
 FOLDS: Final = 10
 LEAST: Final = 30
 """Runs that a spread of their own takes."""
-CLIPPED: Final = {"tpot_ms": 1.0, "ttft_ms": 2.0}
-"""Logarithms further off than this are runs of something else (few sequences allowed, speculation): so far, no more."""
 START: Final[Mapping[str, tuple[tuple[float, ...], tuple[float, ...], float]]] = {
     "tpot_ms": (
-        (0.1, 0.08, 0.08, 0.05, 0.15, 0.15, 0.12, 0.06, 0.07, 0.15, 0.06, 0.15, 0.12, 0.056),
+        (0.033, 0.044, 0.044, 0.1, 0.25, 0.08, 0.12, 0.033, 0.07, 0.25, 0.033, 0.25, 0.12, 0.056, 0.165),
         (3.1, 2.0, 2.7, 3.4, 1.5, 1.85),
-        0.07,
+        0.04,
     ),
     "ttft_ms": (
-        (0.15, 0.1, 0.15, 0.05, 0.25, 0.25, 0.35, 0.1, 0.1, 0.25, 0.2, 0.3, 0.2, 0.05),
+        (0.045, 0.055, 0.25, 0.1, 0.13, 0.14, 0.19, 0.033, 0.033, 0.72, 0.11, 0.3, 0.033, 0.1, 0.51),
         (2.5, 3.0, 3.0, 2.5, 2.0, 2.0),
-        0.1,
+        0.17,
     ),
 }
 """Amplitudes of the terms, lengths, and the deviation of a run: tried by hand on what is left out below, small enough
 that what is far from all runs is left to the law."""
-PULL: Final = {"tpot_ms": (8.0, 16.0), "ttft_ms": (40.0, 40.0)}
+PULL: Final = {"tpot_ms": (2.0, 20.0), "ttft_ms": (2.0, 6.0)}
 """How strongly the logarithms of constants are drawn to `PRIOR`, and those of a group to the constants of all."""
+NEAR: Final = 0.3
+"""Logarithms from which on what a law misses weighs as its distance."""
+STEPS: Final = 20
 PRIOR: Final = {
-    "weights": 2.0, "products": 1.5, "scores": 3.0, "messages": 3.0, "layers": 15.0, "waits": 5.0, "crowd": 0.25,
-    "crowd_messages": 1.5, "step": 2.0, "queue_weights": 1.5, "queue_cache": 1.5,
+    "weights": 2.0, "products": 1.5, "scores": 3.0, "messages": 3.0, "layers": 25.0, "waits": 5.0, "crowd": 0.25,
+    "experts": 3.0, "crowd_experts": 0.5, "crowd_messages": 1.5, "step": 2.0, "queue_weights": 1.5, "queue_cache": 1.5,
 }  # fmt: skip
 """Constants of the time to the first token: prompts are read by kernels that are launched one by one."""
 
@@ -68,8 +70,8 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     """Return the runs to learn from, complete, with ``weight``-less times; what cannot be is left out.
 
     A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose weights have no
-    room are of other GPUs than they say. AMD's runs with prompts found in the cache are steps alone: they have a time
-    per token, and no first token.
+    room, or whose prompts are read faster than the peak allows, are of other GPUs than they say. AMD's runs with
+    prompts found in the cache are steps alone: they have a time per token, and no first token.
     """
     rows = read([sample]).frame
     wide = rows["tp"] * rows["dp"] > 8
@@ -91,7 +93,12 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
     held = found["parameters"].astype(float) * size / (found["tp"] * found["dp"]).astype(float)
     room = held < found["device"].map(_memory) * 0.95
-    keep = room & np.isfinite(np.log(process.points_of(found).steps.running))
+    one = process.points_of(found).steps
+    computed = sum(one.ttft[name] for name in ("products", "experts", "scores"))
+    shown = found["ttft_ms"] + (found["output_len"] - 1) * found["tpot_ms"]
+    # the same GPUs would have computed their prompts in less time than at the peak
+    faster = (found["apart"] != "yes") & (found["concurrency"] * computed > shown)
+    keep = room & np.isfinite(np.log(one.running)) & ~faster
     return found[keep].reset_index(drop=True)
 
 
@@ -106,40 +113,57 @@ def constants(
 ) -> dict[str, FloatArray]:
     """Return logarithms of factors on the parts, of all runs and of each group on top: least squares of logarithms.
 
-    Outliers weigh as their distance (soft L1, from 0.3 on). Runs of a configuration err alike, so constants are drawn
-    to their prior more than as many independent runs would have it.
+    Gauss and Newton's steps; what is further off than `NEAR` weighs as its distance (soft L1), and each constant is
+    drawn to its prior as strongly as so many runs would draw it as the square of `PULL` says.
     """
     codes, names = pd.factorize(groups)
     own = np.column_stack([*parts.values()])
     n, p = own.shape
     prior = np.log([PRIOR.get(name, 1.0) if time == "ttft_ms" else 1.0 for name in parts])
-    pulls = np.repeat(PULL[time], [p, p * len(names)])
-
-    def weighed(v: FloatArray) -> FloatArray:
-        return own * np.exp(prior + v[:p] + v[p:].reshape(-1, p)[codes])
-
-    def missed(v: FloatArray) -> FloatArray:
-        return np.concatenate([np.log(weighed(v).sum(axis=1)) - np.log(times), pulls * v])
-
-    def slopes(v: FloatArray) -> FloatArray:
-        found = weighed(v)
-        found = found / found.sum(axis=1)[:, None]
-        whole = np.zeros((n + len(v), len(v)))
-        whole[:n, :p] = found
-        for code in range(len(names)):
-            of = np.flatnonzero(codes == code)
-            whole[of[:, None], p * (1 + code) + np.arange(p)] = found[of]
-        whole[n + np.arange(len(v)), np.arange(len(v))] = pulls
-        return whole
-
-    start = np.zeros(p * (1 + len(names)))
-    v = least_squares(missed, start, slopes, loss="soft_l1", f_scale=0.3, max_nfev=40).x
+    pulls = np.repeat(np.square(PULL[time]), [p, p * len(names)])
+    member = (codes[:, None] == np.arange(len(names)))[:, :, None]
+    v = np.zeros(p * (1 + len(names)))
+    for _ in range(STEPS):
+        weighed = own * np.exp(prior + v[:p] + v[p:].reshape(-1, p)[codes])
+        whole = weighed.sum(axis=1)
+        shares = weighed / whole[:, None]
+        missed = np.log(whole) - np.log(times)
+        slopes = np.column_stack([shares, (shares[:, None, :] * member).reshape(n, -1)])
+        near = 1.0 / np.sqrt(1.0 + np.square(missed / NEAR))
+        inner = (slopes * near[:, None]).T @ slopes + np.diag(pulls)
+        v -= np.clip(np.linalg.solve(inner, slopes.T @ (near * missed) + pulls * v), -0.7, 0.7)
     return {"": prior + v[:p], **dict(zip(map(str, names), v[p:].reshape(-1, p), strict=True))}
 
 
 def _start(time: str, count: int) -> Fit:
     amplitudes, lengths, noise = START[time]
     return Fit({"": np.zeros(1)}, np.square(amplitudes), np.array(lengths), noise**2, 0.0, np.zeros(count), {})
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Covariances of all pairs of runs: what all folds have in common, to which the shares of the parts add.
+
+    Attributes
+    ----------
+    fixed, weighed : ndarray of shape (n_runs, n_runs)
+        Covariances without the shares, and what the products of the shares are multiplied by.
+    """
+
+    fixed: FloatArray
+    weighed: FloatArray
+
+    @classmethod
+    def of(cls, points: Points, fit: Fit) -> Pairs:
+        """Return those of all runs, by the terms of a fit."""
+        one = np.ones((len(points.group), 1))
+        fixed = process.covariance(points, points, 0.0 * one, one, fit)
+        return cls(fixed, process.covariance(points, points, one, one, fit) - fixed)
+
+    def between(self, shares: FloatArray, one: np.ndarray, two: np.ndarray) -> FloatArray:
+        """Return covariances of some runs (places) with others."""
+        at = np.ix_(one, two)
+        return self.fixed[at] + self.weighed[at] * (shares[one] @ shares[two].T)
 
 
 @dataclass(frozen=True)
@@ -154,7 +178,7 @@ class Learnt:
     factor: tuple[FloatArray, bool]
 
 
-def learn(points: Points, times: FloatArray, time: str, rows: np.ndarray) -> Learnt:
+def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.ndarray) -> Learnt:
     """Fit constants and weights to some rows."""
     at = np.flatnonzero(rows & np.isfinite(times))
     parts = {name: values[at] for name, values in getattr(points.steps, time.removesuffix("_ms")).items()}
@@ -162,49 +186,56 @@ def learn(points: Points, times: FloatArray, time: str, rows: np.ndarray) -> Lea
     base, shares = process.summed(points, fit, time)
     missing = np.log(times) - base
     centre = float(np.median(missing[at]))
-    inner = _between(points, shares, at, at, fit)
+    inner = pairs.between(shares, at, at)
     inner[np.diag_indices(len(inner))] += fit.noise
     factor = cho_factor(inner, lower=True, overwrite_a=True)
     weights = np.zeros(len(times))
-    weights[at] = cho_solve(factor, np.clip(missing[at] - centre, -CLIPPED[time], CLIPPED[time]))
+    weights[at] = cho_solve(factor, np.clip(missing[at] - centre, -FAR, FAR))
     return Learnt(replace(fit, centre=centre, weights=weights), at, missing, base, shares, factor)
 
 
-def _between(points: Points, shares: FloatArray, one: np.ndarray, two: np.ndarray, fit: Fit) -> FloatArray:
-    return process.covariance(points.part(one), points.part(two), shares[one], shares[two], fit)
-
-
-def asked_of(learnt: Learnt, points: Points, rows: np.ndarray, users: FloatArray) -> dict[str, FloatArray]:
+def asked_of(
+    learnt: Learnt, points: Points, pairs: Pairs, rows: np.ndarray, users: FloatArray, new: str
+) -> dict[str, FloatArray]:
     """Return logarithms of measured over predicted of rows left out: ``missed``, by the ``law`` alone, two ``given``.
 
     The two runs of a setting (of four runs or more) are those with the fewest and the most requests under way; what
     they miss is spread over the others by the covariance that the learnt rows leave (Rasmussen and Williams, equation
-    2.24). NaN where a setting has fewer, and for the two.
+    2.24). NaN where a setting has fewer, for the two, and where a model is not what is ``new``.
     """
     fit = learnt.fit
-    across = _between(points, learnt.shares, learnt.at, rows, fit)
+    across = pairs.between(learnt.shares, learnt.at, rows)
     law = learnt.missing[rows] - fit.centre
     missed = law - across.T @ fit.weights[learnt.at]
     given = np.full(len(rows), np.nan)
     words = points.names["run"][rows]
-    for word in sorted(set(words)):
+    known = new == "new model"
+    solved = solve_triangular(learnt.factor[0], across, lower=True) if known else across
+    for word in sorted(set(words)) if known else ():
         own = np.flatnonzero(words == word)
         own = own[np.argsort(users[rows[own]], kind="stable")]
         own = own[np.isfinite(missed[own])]
         if len(own) < 4:
             continue
-        solved = solve_triangular(learnt.factor[0], across[:, own], lower=True)
-        left = _between(points, learnt.shares, rows[own], rows[own], fit)
-        left -= solved.T @ solved
+        left = pairs.between(learnt.shares, rows[own], rows[own])
+        left -= solved[:, own].T @ solved[:, own]
         ends = [0, len(own) - 1]
-        inner = left[np.ix_(ends, ends)] + fit.noise * np.eye(2)
+        inner = left[np.ix_(ends, ends)] + np.diag(fit.noise + process.doubted(missed[own[ends]], words[own[ends]]))
         spread = left[1:-1][:, ends] @ np.linalg.solve(inner, missed[own[ends]])
         given[own[1:-1]] = missed[own[1:-1]] - spread
     return {"missed": missed, "law": law, "given": given}
 
 
-def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name of a question and the rows that are asked, to be learnt without."""
+def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the name of a question, the rows that are asked, and those to be learnt without."""
+    for question, asked in _asked(points, runs):
+        yield question, asked, asked
+    months = runs["measured"].fillna("").str[:7].to_numpy(dtype=str)
+    after = months >= EARLIER
+    yield BETWEEN, np.flatnonzero(after & (months < LATER) & (runs["apart"] != "yes").to_numpy()), np.flatnonzero(after)
+
+
+def _asked(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     names, together = points.names, (runs["apart"] != "yes").to_numpy()
     for _, asked in GroupKFold(FOLDS).split(names["configuration"][together], groups=names["configuration"][together]):
         yield "new setting", np.flatnonzero(together)[asked]
@@ -215,7 +246,7 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
     yield "new vendor", np.flatnonzero((runs["device"] == "MI300X").to_numpy())
 
 
-def errors(points: Points, runs: pd.DataFrame, time: str, log: Any = None) -> pd.DataFrame:
+def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any = None) -> pd.DataFrame:
     """Return the errors on what was left out, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
 
     All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs', and AMD's; for known
@@ -224,19 +255,19 @@ def errors(points: Points, runs: pd.DataFrame, time: str, log: Any = None) -> pd
     times, users = (runs[name].to_numpy(dtype=float) for name in (time, "concurrency"))
     usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy()
     found, number = list[pd.DataFrame](), 0
-    for number, (question, rows) in enumerate(questions(points, runs)):
+    for number, (question, rows, hidden) in enumerate(questions(points, runs)):
         rows = rows[np.isfinite(times[rows])]
         if not len(rows):
             continue
         mask = usable.copy()
-        mask[rows] = False
-        one = asked_of(learn(points, times, time, mask), points, rows, users)
+        mask[hidden] = False
+        one = asked_of(learn(points, pairs, times, time, mask), points, pairs, rows, users, question)
         found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
         if log is not None:
             print(time, question, len(rows), _percent(one["missed"]), _percent(one["law"]), file=log, flush=True)
-    every = learn(points, times, time, usable)
+    every = learn(points, pairs, times, time, usable)
     inverse = cho_solve(every.factor, np.eye(len(every.at)))
-    target = np.clip(every.missing[every.at] - every.fit.centre, -CLIPPED[time], CLIPPED[time])
+    target = np.clip(every.missing[every.at] - every.fit.centre, -FAR, FAR)
     predicted = target - every.fit.weights[every.at] / np.diag(inverse)
     missed = every.missing[every.at] - every.fit.centre - predicted
     group = every.at % FOLDS + number + 1
@@ -253,18 +284,25 @@ def _percent(missed: Any) -> tuple[float, float]:
 def trusted(found: pd.DataFrame, runs: pd.DataFrame, points: Points) -> tuple[pd.DataFrame, dict[str, float]]:
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
-    A part that serves a question is chosen on all groups of it; later runs take those of what they rest on.
+    The part for a group is chosen on the other groups of its question, that for later runs on the runs before them;
+    what ships, on all. Later runs take the least part of all that they rest on.
     """
     parts, found = {}, found.copy()
+
+    def least(own: pd.DataFrame) -> float:
+        return min(PARTS, key=lambda part: sum(_percent(own["law"] - part * (own["law"] - own["missed"]))))
+
     for basis in BASES[1:5]:
         own = found[found["question"] == basis]
-        sums = {part: sum(_percent(own["law"] - part * (own["law"] - own["missed"]))) for part in PARTS}
-        parts[basis] = min(PARTS, key=sums.__getitem__)
-        found.loc[own.index, "missed"] = own["law"] - parts[basis] * (own["law"] - own["missed"])
-    own = found[found["question"] == NEW_RELEASE]
-    part = np.array([min(parts.get(one, 1.0) for one in basis) for basis in _later_bases(own, runs, points)])
+        parts[basis] = least(own)
+        for group, rows in own.groupby("group"):
+            part = least(own[own["group"] != group])
+            found.loc[rows.index, "missed"] = rows["law"] - part * (rows["law"] - rows["missed"])
+    before, own = (found[found["question"] == name] for name in (BETWEEN, NEW_RELEASE))
+    chosen = {**parts, NEW_RELEASE: least(before)}
+    part = np.array([min(chosen.get(one, 1.0) for one in basis) for basis in _later_bases(own, runs, points)])
     found.loc[own.index, "missed"] = own["law"] - part * (own["law"] - own["missed"])
-    return found, parts
+    return found.drop(before.index), {**parts, NEW_RELEASE: least(pd.concat([before, own]))}
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
@@ -332,8 +370,9 @@ def roofline(points: Points, time: str) -> FloatArray:
     """Return what peak rates alone say: reading or computing, whichever takes longer; of a prompt, computing."""
     one, first = points.steps.tpot, points.steps.ttft
     if time == "ttft_ms":
-        return first["products"] + first["scores"]
-    return np.maximum(one["weights"] + one["experts"] + one["cache"], one["products"] + one["prompts"] + one["scores"])
+        return first["products"] + first["experts"] + first["scores"]
+    computed = [one[name] for name in ("products", "prompts", "prompt_experts", "scores")]
+    return np.maximum(one["weights"] + one["experts"] + one["cache"], sum(computed))
 
 
 def board(
@@ -374,8 +413,9 @@ def made(runs: pd.DataFrame, log: Any = None) -> ServingModel:
     queued = process.queues(points.steps)
     fits, found = {}, {}
     for time in TIMES:
-        found[time], trust = trusted(errors(points, runs, time, log), runs, points)
-        every = learn(points, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)).fit
+        pairs = Pairs.of(points, _start(time, 0))
+        found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
+        every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)).fit
         fits[time] = replace(every, spreads=spreads(found[time], queued), trust=trust)
     one, other = (fits[time].spreads for time in TIMES)
     # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per token is

@@ -10,7 +10,7 @@ weights      weights that every token meets, read once a step: attention on each
 experts      of the experts those that the sequences of a step are expected to visit
 cache        keys and values of all running sequences, half of the answer written
 products     products of the tokens of the step
-prompts      products of the prompts that share the step
+prompts      products of the prompts that share the step; of experts apart (``prompt_experts``)
 scores       attention of these prompts to themselves
 messages     two sums a layer over the GPUs, of all tokens of the step
 layers       launches and small kernels of every layer
@@ -19,10 +19,11 @@ routes       of these, those that hand tokens to experts
 sequences    work per sequence and layer, growing as the power 3/4 of their number
 ===========  ==========================================================================================
 
-Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``scores``, ``messages``,
-``layers``, ``waits``), of the prompts of all users that come at once (``crowd``, ``crowd_messages``), of the step that
-is under way (``step``), and, of requests that find no room, the queue: as many answers as wait for each place
-(``queue_*``). A pipeline, other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
+Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``, ``scores``,
+``messages``, ``layers``, ``waits``), of the prompts of all users that come at once (``crowd``, ``crowd_experts``,
+``crowd_messages``), of the step that is under way (``step``), and, of requests that find no room, the queue: as many
+answers as wait for each place (``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
+other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ TPOT_PARTS: Final = {
     "experts": "reading the experts that the sequences of a step are expected to visit",
     "cache": "reading the cache of all running sequences",
     "products": "products of the tokens of a step",
-    "prompts": "products of the prompts that share the step",
+    "prompts": "products of the prompts that share the step, without experts",
+    "prompt_experts": "products of their experts",
     "scores": "attention of these prompts",
     "messages": "sums over the GPUs, two a layer",
     "layers": "launches and small kernels of every layer",
@@ -73,12 +75,14 @@ TPOT_PARTS: Final = {
 }
 TTFT_PARTS: Final = {
     "weights": "reading the weights for one prompt",
-    "products": "products of one prompt",
+    "products": "products of one prompt, without experts",
+    "experts": "products of the experts of one prompt",
     "scores": "attention of one prompt",
     "messages": "sums over the GPUs of one prompt",
     "layers": "launches and small kernels of every layer",
     "waits": "of these, those that wait for other GPUs",
-    "crowd": "products and attention of the prompts of all that run, half of which come first",
+    "crowd": "the same products and attention of the prompts of all that run, half of which come first",
+    "crowd_experts": "products of their experts",
     "crowd_messages": "their sums over the GPUs",
     "step": "the step under way",
     "queue_weights": "answers ahead in the queue: reading weights",
@@ -106,7 +110,7 @@ TRAITS: Final = {
     "log2.width": "log2(width of the residual stream)",
     "log2.step": "log2(sum of the parts of a step)",
     "log2.prompt": "log2(parts of one prompt)",
-    "log2.crowd_per_step": "log2(ttft.crowd / step)",
+    "log2.crowd_per_step": "log2((ttft.crowd + ttft.crowd_experts) / step)",
     "log2.answer": "log2(step x tokens of an answer)",
     "log2.weight_bits": "log2(bits of a weight)",
     "log2.bandwidth": "log2(memory bandwidth of the GPU)",
@@ -190,6 +194,7 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
     idle = 1.0 - visited / experts
     output = embedding / 2.0
     per_token_s = 2.0 * (active - embedding) / (count * rate)
+    expert_s = per_token_s * np.where(mixture, np.clip(active - total + routed, 0.0, None), 0.0) / (active - embedding)
     pair_s = span / (count * wide)
     sent = 4.0 * layers * width * _WIDE / 2.0 * np.where(count > 1, (count - 1) / count, 0.0) / link
     read = attention * plain / (tp * bandwidth) + (others * size + output * _WIDE) / (count * bandwidth)
@@ -200,7 +205,8 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
         "experts": chosen * (1.0 - idle**running),
         "cache": running * (prompt + answer / 2) * per_token / bandwidth,
         "products": running * (per_token_s + 2.0 * output / (count * wide)),
-        "prompts": running * shared * per_token_s,
+        "prompts": running * shared * (per_token_s - expert_s),
+        "prompt_experts": running * shared * expert_s,
         "scores": running * shared * prompt * pair_s,
         "messages": running * (1.0 + shared) * sent,
         "layers": launched,
@@ -208,41 +214,43 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
         "routes": np.where(mixture, launched, 0.0),
         "sequences": running**_POWER * layers * _PER_SEQUENCE_US * 1e-6 / np.sqrt(count),
     }
-    alone = prompt * per_token_s + prompt**2 * pair_s
+    plain_s = prompt * (per_token_s - expert_s) + prompt**2 * pair_s
     crowd = np.where(apart, 1.0, running)
     waiting = np.maximum(users / running - 1.0, 0.0) * answer
     ttft = {
         "weights": read + chosen * (1.0 - idle**prompt),
-        "products": prompt * per_token_s,
+        "products": prompt * (per_token_s - expert_s),
+        "experts": prompt * expert_s,
         "scores": prompt**2 * pair_s,
         "messages": prompt * sent,
         "layers": launched,
         "waits": tpot["waits"],
-        "crowd": crowd * alone / 2.0,
+        "crowd": crowd * plain_s / 2.0,
+        "crowd_experts": crowd * prompt * expert_s / 2.0,
         "crowd_messages": crowd * prompt * sent / 2.0,
         "step": tpot["weights"] + tpot["experts"] + tpot["cache"] + tpot["products"],
         "queue_weights": waiting * (tpot["weights"] + tpot["experts"]),
         "queue_cache": waiting * tpot["cache"],
-        "queue_products": waiting * (tpot["products"] + tpot["prompts"] + tpot["scores"]),
+        "queue_products": waiting * (tpot["products"] + tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]),
         "queue_layers": waiting * launched,
     }
     tpot, ttft = ({name: 1e3 * values for name, values in parts.items()} for parts in (tpot, ttft))
     step = np.sum([*tpot.values()], axis=0)
-    one = ttft["weights"] + ttft["products"] + ttft["scores"] + ttft["messages"]
+    one = ttft["weights"] + ttft["products"] + ttft["experts"] + ttft["scores"] + ttft["messages"]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = {
             "concurrency": users, "running": running, "input_len": prompt, "output_len": answer, "gpus": count,
             "tp": tp, "dp": dp, "ep": ep, "step_tokens": running * (1.0 + shared), "input_per_output": prompt / answer,
             "pressure": users / room, "tokens_per_expert": running * visited / experts, "width_per_gpu": width / tp,
             "ridge": rate / bandwidth, "active": active, "layers": layers, "width": width, "step": step, "prompt": one,
-            "crowd_per_step": ttft["crowd"] / step, "answer": step * answer, "weight_bits": bits,
-            "bandwidth": bandwidth,
+            "crowd_per_step": (ttft["crowd"] + ttft["crowd_experts"]) / step, "answer": step * answer,
+            "weight_bits": bits, "bandwidth": bandwidth,
         }  # fmt: skip
         traits = {f"log2.{name}": np.log2(values) for name, values in logs.items()}
     traits["visited_share"] = visited / experts
     traits["latent"] = (heads == 1).astype(float)
     traits["apart"] = apart.astype(float)
-    traits["prompt_share"] = (tpot["prompts"] + tpot["scores"]) / step
+    traits["prompt_share"] = (tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]) / step
     codes, words = pd.factorize(texts(frame, "engine_version"))
     traits["release"] = np.array([_release(str(word)) for word in words], dtype=np.float64)[codes]
     return Steps(tpot, ttft, running, room, traits)

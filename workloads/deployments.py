@@ -180,7 +180,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     for gpu in question.gpus:
         own = list(_instances(question, gpu, notes))
         if own:
-            served.append(times(pd.DataFrame([{**one.row, "concurrency": n} for one in own for n in users]), gpu))
+            rows = [{**row, "concurrency": n} for row in (one.row for one in own) for n in users]
+            served.append(times(pd.DataFrame(rows), gpu))
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")

@@ -47,7 +47,7 @@ TWO_RUNS: Final = "two runs"
 TERMS: Final = (
     *("all", "shares", "shares of engine", "shares of architecture", "setting", "setting of engine"),
     *("model", "configuration", "requests of configuration", "release", "client", "model of engine", "GPU of engine"),
-    "run",
+    *("run", "requests of model"),
 )
 """Of the covariance; each has an amplitude."""
 LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")
@@ -61,6 +61,8 @@ FILE: Final = ".parquet"
 """How the name of the file of a model ends."""
 _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
+FAR: Final = 1.0
+"""Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 _CHUNK: Final = 64
 """Rows whose covariances fit the cache of a core."""
 
@@ -108,7 +110,8 @@ class Served:
     remarks : tuple of Remark
         What they rest on, and which two runs would narrow them.
     basis : tuple of str
-        Of each setting one of `BASES`, with others of them and `NEW_RELEASE` joined by " and ", or `TWO_RUNS`.
+        Of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE` joined by
+        " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may be less.
     """
 
     ttft_ms: FloatArray
@@ -154,10 +157,6 @@ class ServingModel:
     def _points(self) -> Points:
         return points_of(self.runs)
 
-    def bases(self, rows: pd.DataFrame) -> list[tuple[str, ...]]:
-        """Return what the answer for each row rests on, `BASES`."""
-        return bases(_named(complete(rows)), self._points.names)
-
     def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and what they rest on.
 
@@ -171,47 +170,49 @@ class ServingModel:
         rows = complete(rows)
         here = points_of(rows, own)
         names, queued = here.names, queues(here.steps).astype(int)
-        rests = bases(names, self._points.names)
         measured = np.isin(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
-        values, spreads = {}, {}
+        values, spreads, said = {}, {}, {}
         for time in TIMES:
-            table, kept = self.fits[time].spreads, self.fits[time].trust
-            trust = [
-                1.0 if two else min(kept.get(one, 1.0) for one in basis)
-                for basis, two in zip(rests, measured, strict=True)
-            ]
-            values[time] = np.exp(self._logs(here, time, np.array(trust)))
+            fit = self.fits[time]
+            known = {name: codes[fit.weights != 0] for name, codes in self._points.names.items()}
+            rests = [(TWO_RUNS,) if two else basis for basis, two in zip(bases(names, known), measured, strict=True)]
+            trust = np.array([min(fit.trust.get(one, 1.0) for one in basis) for basis in rests])
+            values[time] = np.exp(self._logs(here, time, trust))
             spreads[time] = np.array(
-                [
-                    spread_of((TWO_RUNS,) if two else basis, table, crowd)
-                    for basis, crowd, two in zip(rests, queued, measured, strict=True)
-                ]
+                [spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)]
             )
-        said = np.array([TWO_RUNS if two else " and ".join(one) for one, two in zip(rests, measured, strict=True)])
+            said[time] = np.array([" and ".join(basis) for basis in rests])
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             tpot_spread=spreads["tpot_ms"],
             remarks=tuple(self._remarks(said, queued, spreads)),
-            basis=tuple(said.tolist()),
+            basis=tuple(said["tpot_ms"].tolist()),
         )
 
-    def _remarks(self, said: np.ndarray, queued: np.ndarray, spreads: Mapping[str, FloatArray]) -> list[Remark]:
+    def _remarks(
+        self, rests: Mapping[str, np.ndarray], queued: np.ndarray, spreads: Mapping[str, FloatArray]
+    ) -> list[Remark]:
+        said, first = (rests[time] for time in TIMES)
         if not len(said):
             return []
-        widest = max(dict.fromkeys(said), key=lambda one: float(spreads["tpot_ms"][said == one].mean()))
+        widest = str(max(dict.fromkeys(said), key=lambda one: float(spreads["tpot_ms"][said == one].mean())))
         at = said == widest
         now, then = (
             [_factor(float(np.median(spreads[time][at]))) for time in TIMES],
             [_factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES],
         )
+        other = str(first[at][0])
         runs = f"{self.about.get('runs', len(self.runs)):,} published runs"
         text = (
-            f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {widest}: 9 in 10 such runs lay within a "
-            f"factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
+            f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {widest}"
+            + (f", to the first token a {other}" if other != widest else "")
+            + f": 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
         )
-        found = [remark("serving-basis", text, basis=widest, runs=len(self.runs), tpot=now[0], ttft=now[1])]
+        found = [
+            remark("serving-basis", text, basis=widest, first=other, runs=len(self.runs), tpot=now[0], ttft=now[1])
+        ]
         if widest != BASES[0] and TWO_RUNS not in widest:
             text = (
                 "two measured runs of this setting, with the fewest and the most requests under way, narrow it "
@@ -251,7 +252,10 @@ class ServingModel:
             mask[used] = True
             own_part = every.part(mask)
             inner = covariance(own_part, own_part, shares[mask], shares[mask], fit)
-            inner[np.diag_indices(len(inner))] += fit.noise
+            expected = inner[len(old) :, : len(old)] @ fit.weights[old]
+            noise = np.full(len(inner), fit.noise)
+            noise[len(old) :] += doubted(missing[new] - expected, points.names["setting"][new])
+            inner[np.diag_indices(len(inner))] += noise
             # what the learnt runs missed follows from their weights: y = K w
             target = np.concatenate([inner[: len(old), : len(old)] @ fit.weights[old], missing[new]])
             weights = np.zeros(len(mask))
@@ -279,8 +283,8 @@ class ServingModel:
                 "terms": np.asarray(fit.terms).tolist(),
                 "lengths": np.asarray(fit.lengths).tolist(),
                 "noise": fit.noise,
-                "centre": fit.centre,
-                "spreads": {name: list(both) for name, both in fit.spreads.items()},
+                "centre": round(fit.centre, 6),
+                "spreads": {name: np.round(both, 5).tolist() for name, both in fit.spreads.items()},
                 "trust": dict(fit.trust),
             }
         said = {"flopcast": "serving model 1", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
@@ -457,6 +461,7 @@ def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
         "client": np.asarray(group),
         "model of engine": joined(model, engine),
         "GPU of engine": joined(device, engine),
+        "model of client": joined(model, group),
         "setting": joined(configuration, group, *lengths),
         "run": joined(configuration, release, group, *lengths),
     }
@@ -548,6 +553,7 @@ def _block(
         ("configuration", "requests of configuration", ("own requests",)),
         ("model of engine", "model of engine", ("cut", "GPU")),
         ("GPU of engine", "GPU of engine", ("model",)),
+        ("model of client", "requests of model", ("own requests", "cut", "GPU")),
     )
     for name, term, traits in few:
         i, j = np.nonzero(same(name))
@@ -578,6 +584,12 @@ def spread_of(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], 
     """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
     found = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
     return max(found, table[NEW_RELEASE][queued]) if NEW_RELEASE in basis else found
+
+
+def doubted(missed: FloatArray, setting: np.ndarray) -> FloatArray:
+    """Return the variance that runs have on top, which miss more by `FAR` than the nearest run of their setting."""
+    far = pd.Series(np.abs(missed))
+    return np.square(np.maximum(far - far.groupby(setting).transform("min") - FAR, 0.0)).to_numpy()
 
 
 def _factor(spread: float) -> float:

@@ -64,6 +64,16 @@ def test_experts_are_read_as_far_as_they_are_visited() -> None:
     assert many.tpot["experts"][0] == pytest.approx(whole, rel=1e-3)
 
 
+def test_products_of_experts_are_apart_and_none_is_lost() -> None:
+    mixture = {"parameters": 101e9, "routed_parameters": 95e9, "routed_experts": 64, "visited_experts": 2}
+    dense, mixed = parts(), parts(**mixture)
+    # of 11e9 parameters that a token meets, 6e9 are not routed and 1e9 is the embedding
+    assert mixed.ttft["experts"][0] == pytest.approx(1000 * 2 * 5e9 / (2 * 200e12) * 1e3)
+    for name, beside in (("products", "experts"), ("crowd", "crowd_experts")):
+        assert dense.ttft[beside][0] == 0
+        assert mixed.ttft[name][0] + mixed.ttft[beside][0] == pytest.approx(dense.ttft[name][0], rel=1e-6)
+
+
 def test_other_gpus_for_the_prompts_leave_the_steps_alone() -> None:
     assert parts(apart="yes").tpot["prompts"][0] == 0
     assert parts(apart="no").tpot["prompts"][0] > 0
