@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -41,7 +41,7 @@ from ..report.predictions import (
     write_batches,
     write_file,
 )
-from ..report.run_folder import read_run, simplest
+from ..report.run_folder import read_metrics, read_run, simplest
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
@@ -213,6 +213,9 @@ def predict(
             raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None)
+        if target_cost is not None:
+            metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
+            asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
         options: dict[str, Any] = {"units": unit, "defaults": default, "keep": keep}
         options["timed"] = model.recipe.host is not None
         if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
@@ -238,6 +241,7 @@ class _Asked:
     run: str
     level: float
     fallback: bool
+    training_s: float | None = None  # what the run has cost before, where that was asked for
 
     def usable(self, rows: pd.DataFrame) -> pd.Series:
         """Return which rows can be predicted: those the reader refused cannot, nor those without what it scales."""
@@ -265,7 +269,10 @@ def _at_once(
         done = frame[prediction_columns(recipe.metric)["predicted"]].notna().to_numpy()
         cost, run = rows[COST][done], rows["duration_us"][done] if recipe.host else None
         passes, taken = passes_of(recipe.columns), time.perf_counter() - started
-        times, report["speedup"] = accounting(cost, run, passes, taken)
+        times, report["speedup"] = accounting(cost, run, passes, taken, asked.training_s or 0.0)
+        if asked.training_s is None:
+            for name in ("training_s", "break_even"):
+                report["speedup"].pop(name, None)
         frame["speedup"] = pd.Series(times, frame.index[done])
     alone = given[0] if len(given) == 1 else None
     if isinstance(alone, pd.DataFrame):

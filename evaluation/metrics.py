@@ -7,6 +7,7 @@ takes. The published speed-ups of scale models (`scaling`) are the same quotient
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -207,7 +208,7 @@ def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def accounting(
-    cost: ArrayLike, run_us: ArrayLike | None, passes: int, model_s: float
+    cost: ArrayLike, run_us: ArrayLike | None, passes: int, model_s: float, training_s: float | None = None
 ) -> tuple[FloatArray, dict[str, Any]]:
     """Return the speed-up of each workload, NaN where its cost is not known, and what there is to say of all.
 
@@ -221,12 +222,17 @@ def accounting(
         Passes of the profiler for the counters that the model uses (`counter_choice.passes_of`), each a run.
     model_s : float
         Seconds that the model takes for all n workloads, of which each has an equal share.
+    training_s : float, optional
+        What the run has cost before: its training data on target and host, and the training. By default these
+        workloads are those data, and ``model_s`` is the training.
 
     Returns
     -------
     ndarray of shape (n,), dict
         Fit for JSON: ``n``, ``without_cost``, ``mean``, ``least``, ``most``; the seconds of these n together,
-        ``target_s``, ``host_s``, ``counters_s``, ``model_s``; and ``passes``. None where no cost is known.
+        ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``; ``training_s``, and ``break_even``, the
+        number of predictions from which all has cost less than the target would have: training over what one
+        prediction saves (None: it saves nothing). Fewer where no cost is known.
     """
     target_s = np.asarray(cost, dtype=np.float64)
     host_s = np.zeros(len(target_s)) if run_us is None else np.asarray(run_us, dtype=np.float64) / 1e6
@@ -237,10 +243,16 @@ def accounting(
     if not known.any():
         return times, {"n": 0, "without_cost": len(times)}
     costs = {"target_s": target_s, "host_s": host_s, "counters_s": counters_s, "model_s": each_s}
+    sums = {name: float(values[known].sum()) for name, values in costs.items()}
+    own = sums["host_s"] + sums["counters_s"] + (0.0 if training_s is None else sums["model_s"])
+    before = sum(sums.values()) if training_s is None else training_s
+    saved = (sums["target_s"] - own) / int(known.sum())
     return times, {
         "n": int(known.sum()),
         "without_cost": int((~known).sum()),
         **{name: float(value) for name, value in mean_least_most(times[known]).items()},
-        **{name: float(values[known].sum()) for name, values in costs.items()},
+        **sums,
         "passes": passes,
+        "training_s": before,
+        "break_even": math.ceil(before / saved) if saved > 0 else None,
     }

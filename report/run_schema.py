@@ -199,6 +199,8 @@ class Speedup(Struct):
     host_s: Number = 0.0
     counters_s: Number = 0.0
     model_s: Number = 0.0
+    training_s: Number | None = None
+    break_even: Count | None = None
 
 
 class File(Struct):

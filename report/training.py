@@ -580,7 +580,16 @@ def speedup_parts(found: Metrics) -> list[Part]:
     heads = columns("cost of all together", numbers=("seconds",))
     table = Table(heads, rows([(name, f"{seconds:,.4g}") for name, seconds in costs]))
     unknown = f"; of {told['without_cost']:,} more no cost is known" if told["without_cost"] else ""
-    return [lines([f"{over} ({told['least']:,.4g} to {told['most']:,.4g}){unknown}."]), table]
+    said = [f"{over} ({told['least']:,.4g} to {told['most']:,.4g}){unknown}."]
+    if (before := told.get("training_s")) is not None:  # runs of before say nothing of it
+        paid = told.get("break_even")
+        data = f"training data and training cost {before:,.4g} s"
+        said.append(
+            f"{data}: they pay from {counted(paid, 'prediction')} on."
+            if paid is not None
+            else f"{data}, and a prediction saves nothing: it costs as much as the target."
+        )
+    return [lines(said), table]
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:

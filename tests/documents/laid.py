@@ -303,6 +303,7 @@ LAID: Final[dict[str, Maker]] = {
     "pairs.csv": pairs,
     "new.csv": table(lambda: products("MI300X", 2)),
     "autumn.csv": table(lambda: pd.concat([products("MI300X", 2), products("MI355X", 3), newer()])),
+    "simulated.csv": table(lambda: pd.concat([products("MI300X"), products("MI355X", 1)]).assign(simulated_s=3600.0)),
     "candidates.csv": table(lambda: products("MI300X", 2).assign(calls=10)),
     "mine.csv": table(lambda: products("MI300X").assign(latency=1e-3 * products("MI300X").pop("duration_us"))),
     "profiles/": counted,

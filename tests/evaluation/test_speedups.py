@@ -25,6 +25,17 @@ def test_costs_solved_by_hand() -> None:
     assert [told[name] for name in ("target_s", "host_s", "counters_s", "model_s")] == [150, 3, 6, 4]
 
 
+def test_a_run_pays_from_as_many_predictions_as_training_costs_over_what_one_saves() -> None:
+    told = accounting([120.0, 30.0], [1e6, 2e6], passes=2, model_s=6.0)[1]
+    assert told["training_s"] == 150 + 3 + 6 + 6
+    assert told["break_even"] == 3  # 165 s over (150 - 9) / 2
+    later = accounting([60.0, 60.0], None, passes=0, model_s=20.0, training_s=1000.0)[1]
+    assert (later["training_s"], later["break_even"]) == (1000, 20)
+    assert accounting([1.0], [2e6], passes=0, model_s=0.0)[1]["break_even"] is None
+    (said, _) = speedup_parts({"speedup": later})
+    assert "20 predictions" in str(said)
+
+
 def test_without_a_host_nothing_is_run() -> None:
     times, told = accounting([10.0, 20.0], None, passes=3, model_s=10.0)
     assert times.tolist() == [2, 4]
