@@ -68,6 +68,7 @@ class Trained(Protocol):
 
     folder: Path | None
     trained: TrainedModel
+    metrics: dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..errors import ParameterError, check_margin
+from ..errors import DataError, ParameterError, check_margin
+from ..readers.files import text
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
 from ..report.scaling import devices_document, predictions_document
+from ..scaling.counted import counted_rows, miss_rates
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
@@ -211,6 +213,57 @@ def scale(
             raise ParameterError("sizes", problem)
     found = predict_sizes(table, fit, sizes, laws=names, level=interval)
     return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
+
+
+def scale_counters(data: Sequence[str | Path], sizes: Sequence[float] | None = None) -> pd.DataFrame:
+    """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
+
+    Parameters
+    ----------
+    data : sequence of path
+        A folder for each size.
+    sizes : sequence of float, optional
+        In compute units, one for each folder; by default those of the folders' devices.
+
+    Returns
+    -------
+    DataFrame
+        ``benchmark`` (the kernel), ``size``, ``ipc``, ``mpki``, ``f_mem``, ``unit`` (`scaling.counted`).
+
+    Raises
+    ------
+    FlopcastError
+        A folder cannot be read or lacks counters, or there are not as many sizes as folders.
+    """
+    if sizes is not None and len(sizes) != len(data):
+        raise ParameterError("sizes", f"must be one for each of {len(data)} folders, got {len(sizes)}")
+    parts = [
+        counted_rows(load_measurements(folder).frame, size)
+        for folder, size in zip(data, sizes or [None] * len(data), strict=True)
+    ]
+    return pd.concat(parts, ignore_index=True).sort_values(["benchmark", "size"], ignore_index=True)
+
+
+def scale_misses(
+    trace: str | Path, sizes: Sequence[float], cache_mb: Sequence[float], *, instructions: float | None = None
+) -> pd.DataFrame:
+    """Return the miss-rate curve of a trace of addresses, as rows for `scale` (`scaling.counted.miss_rates`).
+
+    ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a comment.
+
+    Raises
+    ------
+    FlopcastError
+        The file cannot be read, holds what is no address, or sizes and caches do not fit each other.
+    """
+    addresses = list[int]()
+    for number, line in enumerate(text(Path(trace)).splitlines(), start=1):
+        if word := line.partition("#")[0].strip():
+            try:
+                addresses.append(int(word, 0) if len(word) < 24 else int("-"))
+            except ValueError:
+                raise DataError(f"{word[:24]!r} is no address, as in 0x7f00", source=f"{trace}:{number}") from None
+    return miss_rates(addresses, sizes, cache_mb, instructions=instructions, benchmark=Path(trace).stem)
 
 
 def scale_devices(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,6 +29,7 @@ DEFAULT_OUT = Path("measured.parquet")
 
 
 def command(
+    context: typer.Context,
     shapes: Annotated[
         Path | None, typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions.")
     ] = None,
@@ -55,6 +58,10 @@ def command(
     ] = None,
     device_name: Annotated[str | None, typer.Option(help="Name of the device in the table.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .parquet or .csv.")] = DEFAULT_OUT,
+    cus: Annotated[
+        str | None,
+        typer.Option(metavar="N,N[,...]", help="Measure with so many compute units of a ROCm GPU, for scale predict."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished measurement of --out.")] = False,
     seed: SeedOption = 0,
     date: Annotated[
@@ -67,6 +74,10 @@ def command(
     A --budget also buys more visits of the rows that need them. Ctrl-C keeps what is measured; --resume continues it. A
     preset leaves out what the device cannot do.
     """
+    if cus is not None:
+        check_file(out, READABLE, [shapes] if shapes else [])
+        _sizes(context, parse_counts(cus, "--cus", "38,76,152") or [], out, as_json)
+        return
     ops, counts = parse_names(op, "--op", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
     budget_seconds = parse_budget(budget)
     check_file(out, READABLE, [shapes] if shapes else [])
@@ -103,3 +114,31 @@ def command(
         raise KeyboardInterrupt
     if measured.ended == LOST:
         raise FlopcastError(f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}")
+
+
+def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> None:
+    """Measure each size in a process of its own, with the other words of this command."""
+    import pyarrow as pa
+
+    from ..measuring.backend import Backend, import_torch
+    from ..measuring.masked import measure_sizes
+    from ..output import write_table
+    from ..readers.labels import canonical_device
+    from ..report.scaling import rows_document
+    from ..report.terminal import show
+
+    given = {name: value for name, value in context.params.items() if value not in (None, False)}
+    device, shapes = given.get("device"), given.pop("shapes", None)
+    name = given.get("device_name") or canonical_device(Backend(import_torch(), device).gpu_name)[0]
+    words = [str(shapes)] if shapes else []
+    for option, value in given.items():
+        if option not in ("cus", "out", "device_name", "as_json", "resume"):
+            words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
+
+    def once(called: str, table: Path, environment: Mapping[str, str]) -> int:
+        asked = [sys.executable, "-m", "flopcast", "measure", *words, "--device-name", called, "--out", str(table)]
+        return subprocess.run(asked, env=dict(environment), check=False).returncode
+
+    table = measure_sizes(cus, name, once, int((device or "cuda:0").partition(":")[2] or 0))
+    write_table(pa.Table.from_pandas(table, preserve_index=False), out, "{}")
+    show(rows_document(table), out, as_json=as_json)

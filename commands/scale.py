@@ -1,7 +1,8 @@
 """Performance over the size of a GPU: ``flopcast scale predict runs.csv --fit 8,16 --sizes 128``.
 
-Four commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
-``facts`` (the published results reproduced) and ``configs`` (scale models of a GPU).
+Six commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
+``facts`` (the published results reproduced), ``configs`` (scale models of a GPU), ``counters`` and ``misses`` (tables
+for ``predict``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import typer
 from ..errors import check_margin
 from ..hardware import find
 from ..hardware.scaled import scale_models
-from ..output import check_output
+from ..output import READABLE, check_file, check_output
 from .options import (
     MORE,
     DefaultOption,
@@ -43,6 +44,7 @@ PLACE = 170
 
 FILES = ("scale.json", "scale.html")
 
+TableOption = Annotated[Path, typer.Option("--out", "-o", help="Table to write for predict: .csv or .parquet.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
 
 
@@ -171,6 +173,59 @@ def configs_command(
     show(configurations_document(models, base), as_json=as_json)
 
 
+def counters_command(
+    data: Annotated[
+        list[Path], typer.Argument(metavar="PROFILE...", help="Folders of rocprofiler-compute, one for each size.")
+    ],
+    sizes: SizesOption = None,
+    out: TableOption = Path("runs.csv"),
+    as_json: JsonOption = False,
+) -> None:
+    """Take IPC, misses per thousand instructions and f_mem of every kernel out of counters, for scale predict.
+
+    Without --sizes the size of a profile is that of its device, in compute units.
+    """
+    check_data(data)
+    wanted = parse_numbers(sizes, "--sizes", "38,76")
+    check_file(out, READABLE, data)
+    from ..api.scaling import scale_counters
+
+    _write(scale_counters(data, wanted), out, as_json)
+
+
+def misses_command(
+    trace: Annotated[Path, typer.Argument(help="Addresses in the order of access, one a line, decimal or 0x...")],
+    sizes: SizesOption = None,
+    cache_mb: Annotated[
+        str | None, typer.Option(metavar="MIB,MIB[,...]", help="Cache of the GPU at each of the sizes, MiB.")
+    ] = None,
+    instructions: Annotated[
+        float | None, typer.Option(help="Of the traced run; without them misses are per thousand accesses.")
+    ] = None,
+    out: TableOption = Path("runs.csv"),
+    as_json: JsonOption = False,
+) -> None:
+    """Say the miss rate of an LRU cache at every size, by the stack distances of a trace, for scale predict."""
+    check_data([trace])
+    wanted = parse_numbers(sizes, "--sizes", "38,76") or []
+    caches = parse_numbers(cache_mb, "--cache-mb", "32,64") or []
+    check_file(out, READABLE, [trace])
+    from ..api.scaling import scale_misses
+
+    _write(scale_misses(trace, wanted, caches, instructions=instructions), out, as_json)
+
+
+def _write(rows: Any, out: Path, as_json: bool) -> None:
+    import pyarrow as pa
+
+    from ..output import write_table
+    from ..report.scaling import rows_document
+    from ..report.terminal import show
+
+    write_table(pa.Table.from_pandas(rows, preserve_index=False), out, "{}")
+    show(rows_document(rows), out, as_json=as_json)
+
+
 def _tell(result: Any, out: Path | None, as_json: bool, context: typer.Context) -> None:
     """Write the folder of a result, where one is asked for, and show it."""
     from ..report.terminal import show
@@ -184,3 +239,5 @@ app.command("predict")(run_command(predict_command))
 app.command("devices")(run_command(devices_command))
 app.command("facts")(run_command(facts_command))
 app.command("configs")(run_command(configs_command))
+app.command("counters")(run_command(counters_command))
+app.command("misses")(run_command(misses_command))

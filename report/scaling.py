@@ -479,6 +479,20 @@ _TONES: Final[dict[Growth, Tone]] = {
 }
 
 
+def rows_document(frame: pd.DataFrame) -> Document:
+    """Return rows of curves that were taken out of counters or a trace, for terminal and machines."""
+    names = [name for name in ("performance", "ipc", "mpki", "f_mem") if name in frame and frame[name].notna().any()]
+    cells = [
+        (str(row["benchmark"]), figure(row["size"]), *(figure(row[name]) for name in names))
+        for row in frame.to_dict("records")
+    ]
+    table = Table(columns("benchmark", numbers=("size", *names)), rows(cells), "rows for scale predict")
+    return Document(
+        sections=[Section("Rows", [table])],
+        data={"schema": SCHEMA, "rows": records(frame[["benchmark", "size", *names]])},
+    )
+
+
 def devices_document(result: DeviceScaling) -> Document:
     """Return the families, the verdict on linear scaling from the smallest device to others, and the data's limits."""
     measured = result.measured

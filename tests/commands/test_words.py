@@ -40,6 +40,8 @@ CALLED: dict[str, Callable[..., Any]] = {
     "scale predict": scaling.scale,
     "scale devices": scaling.scale_devices,
     "scale configs": scale_models,
+    "scale counters": scaling.scale_counters,
+    "scale misses": scaling.scale_misses,
     "power plan": plan_recording,
     "power record": record,
     "power profile": profile_files,
@@ -54,6 +56,7 @@ SHOWN = {
     "top",
     "chakra",
     "corrected",
+    "cus",
     "removed",
     "script",
     "sources",
@@ -62,7 +65,8 @@ SHOWN = {
     "cap_w",
     "idle_w",
 }
-"""Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`."""
+"""Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
+`cus` measures by `masked.measure_sizes`."""
 FREE = {"dims", "time_unit", "measured_on"} | set(FIELDS)
 """Fields of a forecast, which takes them by name."""
 

@@ -19,6 +19,7 @@ from flopcast.benchmarks.made_up_counters import workloads
 from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.hardware import find
 from flopcast.tests.readers.kineto.made_up import event, write
+from flopcast.tests.readers.rocprofiler_compute import test_reader
 
 ROOT: Final = Path(__file__).parents[2]
 MEASURED: Final = ROOT.parent / "shared" / "data"
@@ -107,6 +108,15 @@ def answered(path: Path) -> None:
     )
     found = fc.forecast(cases=cases.assign(release="vllm-0.8.5")).table["predicted"]
     cases.assign(measured=1.2 * found.to_numpy()).to_csv(path, index=False)
+
+
+def profiled(path: Path, us: int) -> None:
+    """Write a folder of rocprofiler-compute: one kernel, with the counters that scale models take."""
+    path.mkdir()
+    names = "SQ_INSTS,SQ_WAIT_ANY,SQ_WAVE_CYCLES,TCC_MISS_sum,Start_Timestamp,End_Timestamp"
+    row = test_reader.merged_row(0, "300000,2000000,3000000,9000", f"1000,{1000 + 1000 * us}")
+    test_reader.write(path / "pmc_perf.csv", f"{test_reader.MERGED},{names}", row)
+    test_reader.write(path / "sysinfo.csv", test_reader.SYSTEM, 'w,"./a",SPX,MI300X_A1,gfx942,304,2')
 
 
 def served(path: Path) -> None:
@@ -337,6 +347,9 @@ LAID: Final[dict[str, Maker]] = {
     "param_resnet_2gpu_et.json.gz": of_measured("profiles/chakra/param_resnet_2gpu_et.json.gz"),
     "encoder.onnx": encoder,
     "bert24_inference.json": placed,
+    "profile38/": partial(profiled, us=40),
+    "profile76/": partial(profiled, us=22),
+    "addresses.txt": text(*(hex(128 * (at % 20000)) for at in range(60000))),
     # GPUs and networks.
     "my_mi375x.toml": text('name = "MI375X"', 'based_on = "MI355X"', "memory_bw_gbs = 10000"),
     "two-level.toml": text("node_gpus = 8", "network_gbs = 50", "network_us = 10"),

@@ -1,0 +1,69 @@
+"""One GPU as its own scale models: everything is measured with a part of its compute units, size after size.
+
+A size is a process of its own, as ROCm reads the mask of compute units when it starts (``HSA_CU_MASK=0:0-37``: the
+first 38 units of GPU 0). Caches and memory stay whole: such models shrink the units alone. A partition (CPX of MI300X:
+38 units each) shrinks the rest too; it is a device of its own and needs no mask: measure it with ``device_name``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pandas as pd
+
+from ..errors import DataError, FlopcastError, ParameterError
+from ..hardware import find
+
+MASK: Final = "HSA_CU_MASK"
+Once = Callable[[str, Path, Mapping[str, str]], int]
+"""Measures a device of this name into this table in a process with this environment; returns its exit status."""
+
+
+def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -> pd.DataFrame:
+    """Measure with so many compute units, one size after the other.
+
+    Parameters
+    ----------
+    cus : sequence of int
+        Sizes, each a number of the GPU's first compute units.
+    device : str
+        Name of the GPU, as ``flopcast gpus`` lists it.
+    once : callable
+        Measures one size.
+    index : int
+        The GPU's number, as ROCm counts GPUs.
+
+    Returns
+    -------
+    DataFrame
+        The measurement tables under each other, the device called ``MI300X, 38 CUs``, with ``benchmark``, ``size``,
+        ``performance`` (calls per second) and ``unit`` for `scaling.curves`.
+
+    Raises
+    ------
+    ParameterError
+        A size is none of the GPU's, or stated twice.
+    FlopcastError
+        A size could not be measured.
+    """
+    whole = int(find(device).require("cus"))
+    if len(set(cus)) < len(cus) or not cus or not all(0 < one <= whole for one in cus):
+        raise ParameterError("cus", f"must be different numbers from 1 to {whole}, those of {device}, got {list(cus)}")
+    parts = []
+    with TemporaryDirectory() as folder:
+        for size in sorted(cus):
+            out = Path(folder) / f"{size}.parquet"
+            status = once(f"{device}, {size} CUs", out, {**os.environ, MASK: f"{index}:0-{size - 1}"})
+            if status or not out.exists():
+                raise FlopcastError(f"{size} compute units could not be measured (exit status {status})")
+            parts.append(pd.read_parquet(out).assign(size=float(size), unit="CU"))
+    table = pd.concat(parts, ignore_index=True)
+    if not table["duration_us"].gt(0).any():
+        raise DataError("nothing was measured")
+    names = [name for name in ("op", "dtype_a", "batch", "m", "n", "k", "rows", "cols") if name in table]
+    called = table[names].astype("string").fillna("").apply(lambda row: " ".join(word for word in row if word), axis=1)
+    return table.assign(benchmark=called, performance=1e6 / table["duration_us"])

@@ -1,0 +1,141 @@
+"""Tables of curves (`curves`) from a real GPU: rows of hardware counters, and miss rates of a trace of addresses.
+
+Of a kernel profiled with rocprofiler-compute at a size (a CU mask, a partition, another GPU):
+
+- ``ipc``: ``SQ_INSTS``, instructions of waves, over the cycles of the kernel's duration at the published boost clock.
+  ``GRBM_GUI_ACTIVE`` is no substitute: it counts around a kernel too (MI300X: 2.6 million in 14 us).
+- ``mpki``: ``TCC_MISS_sum``, misses of the L2, over a thousand of these instructions.
+- ``f_mem``: ``SQ_WAIT_ANY`` over ``SQ_WAVE_CYCLES``, the share of the waves' cycles that wait for anything: an upper
+  bound of the share that waits for memory.
+
+The miss rate of a fully associative cache that replaces the least recently used line follows for all its sizes from one
+pass over the addresses: an access hits where fewer other lines than the cache holds were touched since the last one to
+its own (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+1970), counted with a tree over time (Bennett and Kruskal, IBM J. Res. Dev. 19(4), 1975).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray, IntArray
+from ..errors import DataError, ParameterError, few
+from ..hardware import find
+from ..table.measurements import COUNTER
+
+NEEDED: Final = ("SQ_INSTS", "SQ_WAIT_ANY", "SQ_WAVE_CYCLES", "TCC_MISS_sum")
+LINE_BYTES: Final = 128
+"""Of the L2 of CDNA."""
+
+
+def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame:
+    """Return a row of curves for each kernel of a measurement table: benchmark, size, ipc, mpki, f_mem, unit.
+
+    ``size`` is in compute units, by default those of the row's device.
+
+    Raises
+    ------
+    DataError
+        Counters are missing, or the device is unknown.
+    """
+    if lacking := [name for name in NEEDED if COUNTER + name not in frame]:
+        raise DataError(f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks")
+    gpus = {name: find(str(name)) for name in frame["device"].unique()}
+    insts, waits, waves, misses = (frame[COUNTER + name].to_numpy(dtype=float) for name in NEEDED)
+    clock = frame["device"].map(lambda name: gpus[name].require("boost_mhz")).to_numpy(dtype=float)
+    units = frame["device"].map(lambda name: gpus[name].require("cus")).to_numpy(dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = pd.DataFrame(
+            {
+                "benchmark": frame["kernel"].astype(str).str.partition("(")[0],
+                "size": units if size is None else float(size),
+                "ipc": insts / (frame["duration_us"].to_numpy(dtype=float) * clock),
+                "mpki": 1000 * misses / insts,
+                "f_mem": np.clip(waits / waves, 0, 1 - 1e-9),
+                "unit": "CU",
+            }
+        )
+    figures = found[["ipc", "mpki", "f_mem"]].to_numpy(dtype=float)
+    usable = np.isfinite(figures).all(axis=1) & (figures[:, 0] > 0)
+    if not usable.any():
+        raise DataError("no kernel has instructions, cycles and misses above zero")
+    return found[usable].groupby(["benchmark", "size", "unit"], as_index=False).median()
+
+
+def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
+    """Return how many other lines were touched since each access's last one to its own, infinite for the first.
+
+    Examples
+    --------
+    >>> stack_distances([1, 2, 1, 1]).tolist()
+    [inf, inf, 1.0, 0.0]
+    """
+    count = len(lines)
+    tree = [0] * (count + 1)  # a Fenwick tree over time: 1 where the last access so far to a line stands
+    last: dict[int, int] = {}
+    found = np.full(count, np.inf)
+
+    def add(place: int, value: int) -> None:
+        while place <= count:
+            tree[place] += value
+            place += place & -place
+
+    def until(place: int) -> int:
+        total = 0
+        while place:
+            total += tree[place]
+            place -= place & -place
+        return total
+
+    for now, line in enumerate(map(int, lines), start=1):
+        if before := last.get(line):
+            found[now - 1] = until(now - 1) - until(before)
+            add(before, -1)
+        add(now, 1)
+        last[line] = now
+    return found
+
+
+def miss_rates(
+    addresses: Sequence[int] | IntArray,
+    sizes: Sequence[float],
+    cache_mb: Sequence[float],
+    *,
+    instructions: float | None = None,
+    line_bytes: int = LINE_BYTES,
+    benchmark: str = "trace",
+) -> pd.DataFrame:
+    """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki.
+
+    Parameters
+    ----------
+    addresses : sequence of int of shape (n,)
+        In bytes, in the order of access.
+    sizes, cache_mb : sequence of float
+        Sizes of the GPU, and the cache of each, MiB.
+    instructions : float, optional
+        Of the traced run; without it misses are counted per thousand accesses.
+    line_bytes : int
+        Of the cache.
+    benchmark : str
+        Name of the rows.
+
+    Raises
+    ------
+    ParameterError
+        Sizes and caches differ in number, or one is not above zero.
+    DataError
+        There is no address.
+    """
+    if len(sizes) != len(cache_mb) or not len(sizes) or min(*sizes, *cache_mb) <= 0:
+        raise ParameterError("cache_mb", f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}")
+    if not len(addresses):
+        raise DataError("the trace holds no address")
+    distances = stack_distances(np.asarray(addresses) // line_bytes)
+    thousands = (len(distances) if instructions is None else instructions) / 1000
+    misses = [float((distances >= mb * 2**20 / line_bytes).sum()) / thousands for mb in cache_mb]
+    return pd.DataFrame({"benchmark": benchmark, "size": sizes, "performance": np.nan, "mpki": misses, "unit": "CU"})
