@@ -95,6 +95,7 @@ SEEDED = (
     "Boosted",
     "MLP",
     "GeometricStack",
+    "Pooled",
     "CrossFitted",
     "Transfer",
     "PrecisionTransfer",
