@@ -9,6 +9,7 @@ import typer
 
 from ..output import PREDICTION_FORMATS, check_file
 from .options import (
+    AllOption,
     BudgetOption,
     DefaultOption,
     GroupOption,
@@ -45,6 +46,7 @@ def command(
     unit: UnitOption = None,
     default: DefaultOption = None,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
@@ -62,4 +64,4 @@ def command(
     )
     if out is not None:
         found.save(out)
-    show(found.document(), *([out] if out else []), as_json=as_json, rows=len(found.batch))
+    show(found.document(), *([out] if out else []), as_json=as_json, every=every, rows=len(found.batch))

@@ -12,6 +12,7 @@ from ..errors import check_margin
 from ..output import check_output
 from ..report.run_folder import check_run_folder
 from .options import (
+    AllOption,
     DefaultOption,
     GroupOption,
     HostOption,
@@ -53,6 +54,7 @@ def command(
     default: DefaultOption = None,
     keep: KeepOption = None,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
@@ -90,4 +92,4 @@ def command(
     if out is not None:
         found.save(out, made_by(context))
     saved = [Path(found.facts.saved)] if found.facts.saved else []
-    show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

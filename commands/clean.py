@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ParameterError
 from ..output import check_table
-from .options import DefaultOption, JobsOption, JsonOption, announce, parse_defaults
+from .options import AllOption, DefaultOption, JobsOption, JsonOption, announce, parse_defaults
 
 PLACE = 110
 
@@ -43,6 +43,7 @@ def command(
     ] = None,
     default: DefaultOption = None,
     jobs: JobsOption = -1,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
@@ -74,4 +75,6 @@ def command(
     if removed is not None:
         result.save_removed(removed)
     written = () if out is None else (out,)
-    show(cleaning_document(result, saved=out is not None), *written, as_json=as_json, rows=len(result.frame))
+    show(
+        cleaning_document(result, saved=out is not None), *written, as_json=as_json, every=every, rows=len(result.frame)
+    )

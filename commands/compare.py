@@ -9,6 +9,7 @@ import typer
 
 from ..output import check_output
 from .options import (
+    AllOption,
     DefaultOption,
     IntervalOption,
     JsonOption,
@@ -37,6 +38,7 @@ def command(
     where: WhereOption = None,
     seed: SeedOption = 0,
     default: DefaultOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
@@ -56,4 +58,4 @@ def command(
     found = compare(first, second, interval=interval, where=where, default=columns, seed=seed)
     if out is not None:
         found.save(out, made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

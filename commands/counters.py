@@ -9,6 +9,7 @@ import typer
 
 from ..output import check_file
 from .options import (
+    AllOption,
     DefaultOption,
     GroupOption,
     HostOption,
@@ -52,6 +53,7 @@ def command(
     default: DefaultOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
+    every: AllOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -80,4 +82,4 @@ def command(
         found.save(out)
     from ..report.terminal import show
 
-    show(found.document(), *([out] if out else []), as_json=as_json)
+    show(found.document(), *([out] if out else []), as_json=as_json, every=every)

@@ -9,6 +9,7 @@ import typer
 
 from ..output import check_output
 from .options import (
+    AllOption,
     DataArgument,
     DefaultOption,
     GroupOption,
@@ -69,6 +70,7 @@ def command(
     default: DefaultOption = None,
     keep: KeepOption = None,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -98,4 +100,4 @@ def command(
         found = curve(data, **gpus, **settings, **options, progress=progress)
     if out is not None:
         found.save(out, made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

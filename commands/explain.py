@@ -9,6 +9,7 @@ import typer
 
 from ..output import check_output
 from .options import (
+    AllOption,
     DefaultOption,
     IntervalOption,
     JsonOption,
@@ -35,6 +36,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     default: DefaultOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
@@ -49,4 +51,4 @@ def command(
     found = explain(run, data, row, interval=interval, **settings)
     if out is not None:
         found.save(out, made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import DefaultOption, JsonOption, announce, parse_defaults
+from .options import AllOption, DefaultOption, JsonOption, announce, parse_defaults
 
 PLACE = 160
 
@@ -21,6 +21,7 @@ def command(
         int | None, typer.Option(help="Steps each trace holds, where it does not record them.")
     ] = None,
     default: DefaultOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what each profiler adds to a workload, and which of them to believe."""
@@ -31,4 +32,4 @@ def command(
     from ..report.terminal import show
 
     found = fidelity(traces, unprofiled_us, steps_per_trace=steps_per_trace, default=columns)
-    show(fidelity_document(found), as_json=as_json)
+    show(fidelity_document(found), as_json=as_json, every=every)

@@ -21,6 +21,7 @@ from ..hardware import find
 from ..output import FORMATS, check_file, check_output
 from .options import (
     MORE,
+    AllOption,
     ChakraOption,
     IntervalOption,
     JsonOption,
@@ -237,6 +238,7 @@ def run_(
     seed: SeedOption = 0,
     out: OutOption = None,
     chakra: ChakraOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a batch from its start to its end, or requests served as they fit; several values make a grid."""
@@ -251,7 +253,7 @@ def run_(
     asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
     served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
     given = asked | {"interval": interval, "seed": seed} | _stated(fields | served)
-    _answer(context, model, given, out, as_json, chakra)
+    _answer(context, model, given, out, as_json, every, chakra)
 
 
 def train(
@@ -300,6 +302,7 @@ def train(
     interval: IntervalOption = 0.9,
     seed: SeedOption = 0,
     out: OutOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast one optimizer step; several values make a grid."""
@@ -312,7 +315,7 @@ def train(
         "kind": "training",
     }  # fmt: skip
     asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
-    _answer(context, model, asked | {"interval": interval, "seed": seed} | _stated(fields), out, as_json)
+    _answer(context, model, asked | {"interval": interval, "seed": seed} | _stated(fields), out, as_json, every)
 
 
 def cases(
@@ -329,11 +332,12 @@ def cases(
         Path | None,
         typer.Option("--out", "-o", help="Table (.csv, .parquet, .xlsx), or folder for page, JSON and table."),
     ] = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast every row of a table of settings."""
     asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
-    _answer(context, None, asked | {"interval": interval, "seed": seed, "cases": cases}, out, as_json)
+    _answer(context, None, asked | {"interval": interval, "seed": seed, "cases": cases}, out, as_json, every)
 
 
 def hpl(
@@ -351,6 +355,7 @@ def hpl(
     out: OutOption = None,
     interval: IntervalOption = 0.9,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPL. A GPU is what a rank sees: 'MI250X (per GCD)'."""
@@ -358,7 +363,7 @@ def hpl(
 
     drawn = {"product": product, "panel_share": panel_share, "network_gbs": network_gbs, "machine": machine}
     others = {"n": n, "nb": nb, "p": p, "noise": noise, "interval": interval, "seed": seed}
-    _score(context, forecast, gpu, gpus, _spreads(drawn) | others, out, as_json)
+    _score(context, forecast, gpu, gpus, _spreads(drawn) | others, out, as_json, every)
 
 
 def hpcg(
@@ -371,13 +376,14 @@ def hpcg(
     out: OutOption = None,
     interval: IntervalOption = 0.9,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPCG. A GPU is what a rank sees: 'MI250X (per GCD)'."""
     from ..workloads.supercomputers import hpcg as forecast
 
     drawn = _spreads({"stream": stream, "reached": reached, "scaling": scaling})
-    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json)
+    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json, every)
 
 
 def hpl_mxp(
@@ -436,6 +442,7 @@ def _answer(
     asked: dict[str, Any],
     out: Path | None,
     as_json: bool,
+    every: bool,
     chakra: Path | None = None,
 ) -> None:
     table = out is not None and out.suffix.lower() in FORMATS
@@ -452,13 +459,13 @@ def _answer(
             raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
         found.save_chakra(chakra)
     if out is None:
-        show(found.document(), as_json=as_json)
+        show(found.document(), as_json=as_json, every=every)
     elif table:
         found.save_table(out)
-        show(found.document(), out, as_json=as_json)
+        show(found.document(), out, as_json=as_json, every=every)
     else:
         found.save(out, made_by(context))
-        show(found.document(), *(out / name for name in FILES), as_json=as_json)
+        show(found.document(), *(out / name for name in FILES), as_json=as_json, every=every)
     if isinstance(found, Forecasts) and all(
         one.setting is None for one in found.answers
     ):  # of a table: not one row could be understood
@@ -473,6 +480,7 @@ def _score(
     options: dict[str, Any],
     out: Path | None,
     as_json: bool,
+    every: bool,
 ) -> None:
     files = FILES[:2]
     if out is not None:
@@ -488,7 +496,7 @@ def _score(
     document = scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
     if out is not None:
         save_page(out, replace(document, footer=footer(made_by(context))), files)
-    show(document, *(out / name for name in files if out is not None), as_json=as_json)
+    show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)
 
 
 app.command(MODEL)(run_command(run_))

@@ -11,6 +11,7 @@ from ..errors import ParameterError
 from ..output import check_table
 from .options import (
     MORE,
+    AllOption,
     ClusterOption,
     DefaultOption,
     EachOption,
@@ -56,6 +57,7 @@ def command(
     ] = None,
     jobs: JobsOption = -1,
     cluster: ClusterOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read profiler traces, counter files and tuner logs into one table, and check their quality."""
@@ -82,4 +84,4 @@ def command(
     held = "" if out is not None else counted(found.rows, *nouns)
     written = (PARTS, *FILES[1:]) if parts else FILES
     files = [] if out is None else [out] if out.suffix and not parts else [out / name for name in written]
-    show(found.document(held), *files, as_json=as_json, rows=found.rows)
+    show(found.document(held), *files, as_json=as_json, every=every, rows=found.rows)

@@ -27,7 +27,7 @@ N = TypeVar("N", int, float)
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
 
-_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "quiet", "top", "plot")
+_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -171,7 +171,7 @@ PlotOption = Annotated[
     bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.", rich_help_panel=MORE)
 ]
 AllOption = Annotated[
-    bool, typer.Option("--all", help="Print all models, the ranking of features, groups and intervals too.")
+    bool, typer.Option("--all", help="Print everything: all tables and remarks, beyond the first screen.")
 ]
 TopOption = Annotated[int, typer.Option(min=0, help="Features to print with --all.", rich_help_panel=MORE)]
 ChakraOption = Annotated[

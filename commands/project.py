@@ -13,6 +13,7 @@ from ..hardware import GPU
 from ..laws import OF_COMPUTATION
 from ..output import check_output, dumps
 from .options import (
+    AllOption,
     ChakraOption,
     DefaultOption,
     HostOption,
@@ -100,6 +101,7 @@ def command(
         typer.Option("--out", "-o", help="Folder for the tables, the page and the projected trace."),
     ] = None,
     chakra: ChakraOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is.
@@ -124,7 +126,7 @@ def command(
     if together:
         if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
-        _together(context, traces, wanted, laws, out, as_json)
+        _together(context, traces, wanted, laws, out, as_json, every)
         return
     from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
     from ..report.terminal import print_json, show
@@ -144,7 +146,7 @@ def command(
         print_json(dumps([one.answers for one in found], missing=True))
         return
     for one in found:
-        show(one.document(), *(out / name for name in FILES if out is not None))
+        show(one.document(), *(out / name for name in FILES if out is not None), every=every)
 
 
 def _together(
@@ -154,6 +156,7 @@ def _together(
     laws: dict[str, Any],
     out: Path | None,
     as_json: bool,
+    every: bool,
 ) -> None:
     from ..api.projecting import project_job  # here: what it imports takes seconds
     from ..report.terminal import print_json, show
@@ -164,7 +167,7 @@ def _together(
     if as_json:
         print_json(dumps(job.document().data, missing=True))
     else:
-        show(job.document(), *(out / name for name in FILES if out is not None))
+        show(job.document(), *(out / name for name in FILES if out is not None), every=every)
 
 
 def parse_network(text: str | None) -> tuple[float, float] | Path | None:

@@ -18,6 +18,7 @@ from ..hardware.scaled import scale_models
 from ..output import READABLE, check_file, check_output
 from .options import (
     MORE,
+    AllOption,
     DefaultOption,
     GroupOption,
     IntervalOption,
@@ -80,6 +81,7 @@ def predict_command(
     where: WhereOption = None,
     interval: IntervalOption = 0.9,
     out: OutOption = None,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
@@ -104,7 +106,7 @@ def predict_command(
         scenario=scenario,
         interval=interval,
     )
-    _tell(result, out, as_json, context)
+    _tell(result, out, as_json, every, context)
 
 
 def devices_command(
@@ -118,6 +120,7 @@ def devices_command(
     margin: MarginOption = 0.10,
     out: OutOption = None,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
     unit: UnitOption = None,
     default: DefaultOption = None,
@@ -136,10 +139,10 @@ def devices_command(
     result = scale_devices(
         data, names, where=chosen, group=columns, unit=units, default=values, margin=margin, seed=seed
     )
-    _tell(result, out, as_json, context)
+    _tell(result, out, as_json, every, context)
 
 
-def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
+def facts_command(out: OutOption = None, every: AllOption = False, as_json: JsonOption = False) -> None:
     """Reproduce the published results from the published data."""
     if out is not None:
         check_output(out, FILES)
@@ -152,13 +155,14 @@ def facts_command(out: OutOption = None, as_json: JsonOption = False) -> None:
     document = published_document(reproduction(), published_trials())
     if out is not None:
         save_page(out, document, FILES)
-    show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(document, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
 
 
 def configs_command(
     gpu: Annotated[str, typer.Argument(help="A name or a TOML file.")],
     sizes: SizesOption = None,
     by: Annotated[Literal["cus", "chiplets"], typer.Option(help="What the sizes count.")] = "cus",
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Derive scale models of a GPU: shared resources in proportion to the number of its compute units.
@@ -170,7 +174,7 @@ def configs_command(
 
     base = find(gpu)
     models = scale_models(base, parse_counts(sizes, "--sizes", "38,76"), by)
-    show(configurations_document(models, base), as_json=as_json)
+    show(configurations_document(models, base), as_json=as_json, every=every)
 
 
 def counters_command(
@@ -226,13 +230,13 @@ def _write(rows: Any, out: Path, as_json: bool) -> None:
     show(rows_document(rows), out, as_json=as_json)
 
 
-def _tell(result: Any, out: Path | None, as_json: bool, context: typer.Context) -> None:
+def _tell(result: Any, out: Path | None, as_json: bool, every: bool, context: typer.Context) -> None:
     """Write the folder of a result, where one is asked for, and show it."""
     from ..report.terminal import show
 
     if out is not None:
         result.save(out, made_by(context))
-    show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
 
 
 app.command("predict")(run_command(predict_command))

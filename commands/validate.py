@@ -10,6 +10,7 @@ import typer
 from ..errors import check_margin
 from ..output import check_output
 from .options import (
+    AllOption,
     DataArgument,
     DefaultOption,
     GroupOption,
@@ -48,6 +49,7 @@ def command(
     ] = None,
     seed: SeedOption = 0,
     plot: PlotOption = False,
+    every: AllOption = False,
     as_json: JsonOption = False,
     metric: MetricOption = "duration_us",
     unit: UnitOption = None,
@@ -72,4 +74,9 @@ def command(
     result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
         result.save(out, made_by(context))
-    show(validation_document(result, plot=plot), *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(
+        validation_document(result, plot=plot),
+        *(out / name for name in FILES if out is not None),
+        as_json=as_json,
+        every=every,
+    )

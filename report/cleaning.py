@@ -24,10 +24,11 @@ _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow 
 def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document:
     """Return what cleaning made of traces; where the table is not ``saved``, its size is said at the end."""
     cleaned = result.cleaned
-    parts: list[Part] = [spread_table(cleaned.report, result.level), removed_table(cleaned)]
+    parts: list[Part] = [lines(verdicts(cleaned.report))]
+    parts += [spread_table(cleaned.report, result.level), removed_table(cleaned)]
     if cleaned.steps["reason"].ne("").any():
         parts.append(step_table(cleaned.steps))
-    parts += [lines(verdicts(cleaned.report), tone="soft"), Lines(remarked(cleaned.notes))]
+    parts.append(Lines(remarked(cleaned.notes)))
     parts += [] if result.coverage is None else coverage_parts(result.coverage)
     parts += [] if result.joined is None else [counter_table(result.joined)]
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -85,9 +84,8 @@ def runs_document(
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
-        opening=[*(replace(head, medium="page") for head in heads), lacking],
+        opening=[*heads, lacking],
         sections=sections,
-        closing=[replace(head, medium="terminal") for head in heads],
         data={
             "schema": SCHEMA,
             "kind": "runs",
@@ -262,13 +260,12 @@ def traces_document(found: TraceChanges) -> Document:
     return Document(
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
-        opening=[replace(head, medium="page"), Bars("Where the difference comes from", bars)],
+        opening=[head, Bars("Where the difference comes from", bars)],
         sections=[
             Section("Difference, part by part", [made]),
             Section("Every call", [listing, both], "calls", "Calls"),
             Section("Remarks", [Lines(remarked(found.notes), "list")]),
         ],
-        closing=[replace(head, medium="terminal")],
         data={
             "schema": SCHEMA,
             "kind": "traces",

@@ -19,7 +19,7 @@ from ..table.refusals import reason_of
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
-from .document import Cell, Column, Document, Headline, Row, Section, Table, Tone, columns, lines, losses, rows
+from .document import Cell, Column, Document, Headline, Medium, Row, Section, Table, Tone, columns, lines, losses, rows
 from .formats import NONE, counted, duration, milliseconds, share, shortened
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
@@ -62,8 +62,9 @@ def ingest_document(
     refused = [example_table(examples)] if examples is not None and len(examples) else []
     above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
     above += [irregular_table(irregular)] if irregular is not None and len(irregular) else []
+    medium: Medium = "both" if traces or profile else "page"
     return Document(
-        opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium="page")],
+        opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium=medium)],
         sections=[
             Section("Traces", [table(traces) for table in parts if traces]),
             Section("Tables", [held_table(tables), doubtful_table(tables)] if tables else []),

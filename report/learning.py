@@ -74,7 +74,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     return Document(
         title=f"{title(about)}: how many rows must be measured",
         lead=f"{metric(about)}, {what}",
-        opening=[Headline("rows of the target", answer, medium="page")],
+        opening=[Headline("rows of the target", answer)],
         sections=[
             Section(
                 "Error against rows measured",
@@ -87,7 +87,6 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
                 ],
             )
         ],
-        closing=[Headline(title(about), answer, medium="terminal")],
         data={"schema": SCHEMA, **about, "curve": records(table)},
     )
 

@@ -282,6 +282,8 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     missed = None if durations is None else durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "cut", most=60), Column("operator or call", "cut", most=60)
     found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
+        ("grid", "time over the measured one", *_grid(result.grid)),
+        ("sweep", "sweep", *_sweep(result.sweeps)),
         (
             "totals",
             "end to end",
@@ -397,8 +399,6 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             (named[0], "launches", "measured", "time of the others"),
             cells_of(missed, name=str, launches=_COUNT, measured=_COUNT, unmeasured_us=duration),
         ),
-        ("sweep", "sweep", *_sweep(result.sweeps)),
-        ("grid", "time over the measured one", *_grid(result.grid)),
     ]  # fmt: skip
     made = {
         name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows

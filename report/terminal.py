@@ -11,12 +11,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -24,11 +26,15 @@ from rich.text import Text
 
 from .. import output as files
 from ..output import visible
-from .document import Cell, Chart, Column, Document, Facts, Headline, Lines, Part, Row, Table, printable
+from .document import Cell, Chart, Column, Document, Facts, Headline, Line, Lines, Part, Row, Table, Tone, printable
 from .formats import clock, counted
 
 WIDTH: Final = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
+SCREEN: Final = 24
+"""Lines of a first screen."""
+_REMARKS: Final[tuple[Tone, ...]] = ("error", "warning", "soft")  # tones of what is said beside the answer
+_REMARKED: Final = 3  # remarks of a first screen
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
 _FOLDED: Final = 20  # columns that words should have
 _STYLES: Final = {
@@ -55,16 +61,18 @@ def print_json(text: str) -> None:
     print(text, end="")
 
 
-def show(document: Document, *written: Path, as_json: bool = False, rows: int | None = None) -> None:
+def show(
+    document: Document, *written: Path, as_json: bool = False, rows: int | None = None, every: bool = True
+) -> None:
     """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
-    `rows` says how many rows the files hold.
+    `rows` says how many rows the files hold. Without ``every`` the first screen is printed (`first_screen`).
     """
     if as_json:
         print_json(files.dumps(document.data, missing=True))
         return
     console = output()
-    print_document(console, document)
+    print_document(console, document if every else first_screen(document, console))
     if written:
         say_written(console, *written, rows=rows)
 
@@ -77,6 +85,72 @@ def print_document(console: Console, document: Document) -> None:
             console.print()
         console.print(block, highlight=False)
         last = block
+
+
+def first_screen(document: Document, console: Console) -> Document:
+    """Return the answer of a document, and of what follows as much as leaves it at `SCREEN` lines.
+
+    Tables are cut where they do not fit, and left out where three rows of them do not; remarks stand at the end, three
+    of them, a line each. The last line says what there is more. An answer that takes more lines is whole.
+    """
+    remarks, parts = list[Line](), list[Part]()  # what is not of the answer itself: how data were read, what was lost
+    opening, rest, closing = (
+        [one for one in some if one.medium != "page"]
+        for some in (document.opening, (one for part in document.sections for one in part.parts), document.closing)
+    )
+    for part in (*opening, *rest, *closing):
+        if isinstance(part, Lines) and part.look != "answer":
+            remarks += [line for line in part.lines if line.tone in _REMARKS]
+            part = replace(part, lines=[line for line in part.lines if line.tone not in _REMARKS])
+        parts.append(part)
+    remarks.sort(key=lambda line: _REMARKS.index(line.tone))
+    said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:_REMARKED]]
+    fixed = [part for place, part in enumerate(parts) if not len(opening) <= place < len(opening) + len(rest)]
+    fixed = [part for part in fixed if not isinstance(part, Table)]
+    room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
+    shown, tables, rows_left = list[Part](), 0, 0
+    for part in parts:
+        if any(part is one for one in fixed) or isinstance(part, Chart):
+            shown.append(part)
+        elif isinstance(part, Table):
+            fitting = _fitting(part, room, console)
+            room -= _lines(Document(opening=[fitting] if fitting else []), console)
+            shown += [fitting] if fitting else []
+            tables += fitting is None and bool(part.rows)
+            rows_left += len(part.rows) - (fitting.shown or len(part.rows)) if fitting else 0
+        elif (needed := _lines(Document(opening=[part]), console)) <= room:
+            shown.append(part)
+            room -= needed
+        elif isinstance(part, Lines):
+            remarks += part.lines
+    cut = sum(line.text != whole.text for line, whole in zip(said, remarks, strict=False))
+    held = (tables, "table"), (rows_left, "row"), (len(remarks) - len(said) + cut, "remark")
+    more = ", ".join(counted(count, noun) for count, noun in held if count)
+    last = Lines([*said, *([Line(f"More with --all: {more}", "soft")] if more else [])])
+    return replace(document, opening=shown, sections=[], closing=[last])
+
+
+def _fitting(table: Table, room: int, console: Console) -> Table | None:
+    """Return a table with as many rows as fit, three at least; else None."""
+    count = min(len(table.rows), table.shown or len(table.rows))
+    while count >= min(3, len(table.rows)) and count:
+        made = table if count == (table.shown or len(table.rows)) else replace(table, shown=count, rest=None)
+        over = _lines(Document(opening=[made]), console) - room
+        if over <= 0:
+            return made
+        count -= max(over // 3, 1)  # a row may take several lines
+    return None
+
+
+def _lines(document: Document, console: Console) -> int:
+    """Return how many lines a document takes."""
+    apart = Console(width=console.width, file=StringIO())
+    print_document(apart, document)
+    return cast("StringIO", apart.file).getvalue().count("\n")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
 
 
 class _Title(Text):

@@ -24,6 +24,7 @@ from .document import (
     Document,
     Figure,
     Headline,
+    Line,
     Lines,
     Listing,
     Row,
@@ -53,6 +54,14 @@ _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.TOO_FEW: "soft",
     Outcome.UNKNOWN: "soft",
 }
+_ANSWERS: Final = dict.fromkeys(Outcome, "No") | {
+    Outcome.HOLDS: "Yes",
+    Outcome.CORRECTED: "Yes, with a correction",
+    Outcome.UNDECIDED: "These data cannot tell",
+    Outcome.TOO_FEW: "These data cannot tell",
+    Outcome.UNKNOWN: "These data cannot tell",
+}
+"""The first word of the answer, by the verdict on the first law over all rows."""
 _PAIRS: Final = "pairs"  # the name of their table, to which the figure's points lead
 _NAMED: Final = 4  # classes named in one line of the summary
 _RANK: Final = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
@@ -69,19 +78,23 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
-    said = Lines(verdict, "answer", medium="terminal")
     lost = losses(result.rejected, [*map(str, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
-    head = Headline("all rows", conclusion(pooled), medium="page")
+    told = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
+    head = Headline("all rows", told)
     if pooled.explanations:  # what errs least out of sample beside the first law; beneath, the verdict
         best, first = pooled.explanations[0], pooled.laws[0].law
         rival = next((f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first), "")
-        best_error, told = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
-        head = Headline("error out of sample, all rows", best_error, told, conclusion(pooled), medium="page")
+        best_error, rival = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
+        head = Headline("error out of sample, all rows", best_error, rival, told)
     return Document(
         title=QUESTION,
         lead=asked(result),
-        opening=[head, _digest(result) or Lines(verdict[1:], "answer", medium="page")],
+        opening=[
+            head,
+            _digest(result) or Lines(verdict[1:], "answer", medium="page"),
+            Lines([*verdict[1:], *_next(pooled)], "answer", medium="terminal"),
+        ],
         sections=[
             Section(
                 "Target against law",
@@ -90,11 +103,18 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
                 "Deviations",
             ),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
-            Section("Class by class", [said, Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
+            Section("Class by class", [Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
         data=validation_json(result),
     )
+
+
+def _next(pooled: ClassFinding) -> list[Line]:
+    """Say what to do where the first law does not hold."""
+    if pooled.laws[0].verdict.outcome is Outcome.HOLDS:
+        return []
+    return [Line("Next: flopcast train on the same data learns what no law says; --out FOLDER writes the page.")]
 
 
 def _digest(result: ValidationResult) -> Table | None:

@@ -126,7 +126,7 @@ def test_counters_of_passes_are_joined_with_their_variance(tmp_path: Path) -> No
     [counter] = json.loads(result.stdout)["counters"]
     assert (counter["counter"], counter["passes"], counter["compared"]) == ("SQ_WAVES", 2, 2)
     assert counter["max_cv"] == pytest.approx(2**0.5 / 21)
-    text = run(first, second, "--join", "--default", "device=MI300X").output
+    text = run(first, second, "--join", "--default", "device=MI300X", "--all").output
     assert "counters joined" in text
     assert "give default device=NAME" not in text
 

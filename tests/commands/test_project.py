@@ -24,6 +24,7 @@ from flopcast.projection.whole_trace import GAPS, projected_times
 from flopcast.readers import Measurements
 from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.report.document import Table
+from flopcast.report.terminal import SCREEN
 from flopcast.tests.commands import running
 from flopcast.tests.readers.kineto.made_up import write_trace
 
@@ -46,7 +47,9 @@ def test_the_outcome_stands_first(plain: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.startswith("t.json on MI355X")
     assert "9 ms on MI300X → " in result.output.splitlines()[2]
-    words = " ".join(result.output.split())
+    assert len(result.output.splitlines()) <= SCREEN
+    assert "longest kernels of the critical path" not in result.output
+    words = " ".join(invoke(plain, "--target", "MI355X", "--all").output.split())
     for part in (
         "on MI355X the GPU sets the pace", "FLOPS scaling", "replay of its dependencies", "gemm", "CPU speed",
         "longest kernels of the critical path", "where the measured time goes", "whole trace",
@@ -487,7 +490,7 @@ def test_durations_of_passes_go_before_those_of_the_trace(tmp_path: Path) -> Non
     part = json.loads(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json").output)[0]
     assert part["measured_us"] == pytest.approx(2700)
     table.to_csv(tmp_path / "m.csv")
-    words = " ".join(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.csv").output.split())
+    words = " ".join(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.csv", "--all").output.split())
     assert "kernels that no pass measured" in words
 
 

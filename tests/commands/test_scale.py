@@ -49,7 +49,7 @@ def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.no_cover
 def test_a_table_is_predicted(measured: Path, golden: Callable[[str, str], None]) -> None:
-    asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional")
+    asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional", "--all")
     code, text, error = run(*asked)
     assert (code, error) == (0, "")
     golden("scale.txt", text)

@@ -45,7 +45,7 @@ def test_traces_losses_and_what_is_held_are_printed(golden: Callable[[str, str],
 def test_a_page_says_first_what_there_is_and_what_to_look_at() -> None:
     (first,) = ingest_document(TRACES, {"zero-duration": 4}, [], ["c.json: no JSON"]).opening
     assert isinstance(first, Headline)
-    assert (first.medium, first.answer) == ("page", "18 kernels of 2 traces, 3.6 ms of the GPU's time")
+    assert (first.medium, first.answer) == ("both", "18 kernels of 2 traces, 3.6 ms of the GPU's time")
     for said in ("1 error (zero-duration)", "4 rows", "1 file"):
         assert said in first.beneath
     (clean,) = ingest_document([], {}, [], []).opening

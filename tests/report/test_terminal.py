@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -25,7 +26,7 @@ from flopcast.report.document import (
     losses,
     rows,
 )
-from flopcast.report.terminal import WIDTH, output, print_document, say_written
+from flopcast.report.terminal import SCREEN, WIDTH, first_screen, output, print_document, say_written
 
 
 def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +101,24 @@ def test_titles_facts_headlines_and_lines_are_printed_in_order_without_headings(
 
 def test_what_is_for_pages_is_left_out() -> None:
     assert printed(Lines((Line("x"),), medium="page"), Figure(lambda: None, "f")) == []
+
+
+def test_a_first_screen_has_the_answer_whole_then_what_fits_and_counts_the_rest() -> None:
+    answer, long = Lines([Line(f"answer {number}") for number in range(4)]), rows([(f"row {n}",) for n in range(40)])
+    said = Lines([Line("lost " * 40, "warning"), *(Line(f"note {n}", "soft") for n in range(5))])
+    table, second = Table(columns("x"), long, "long"), Table(columns("y"), long, "second")
+    document = Document("title", "", [said, answer], [Section("", [table, second])])
+    console = Console(file=io.StringIO(), width=60)
+    print_document(console, first_screen(document, console))
+    found = cast("io.StringIO", console.file).getvalue().splitlines()
+    assert len(found) <= SCREEN
+    assert found[:5] == ["title", *(line.text for line in answer.lines)]
+    assert "long (9 of 40)" in found
+    assert found[-4].startswith("lost lost")
+    assert found[-4].endswith("…")
+    assert found[-3:] == ["note 0", "note 1", "More with --all: 1 table, 31 rows, 4 remarks"]
+    whole = Document("title", "", [answer])
+    assert first_screen(whole, console).opening == [answer]
 
 
 def test_what_was_written_is_one_line_whatever_the_width() -> None:

@@ -139,16 +139,16 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     assert gelu["out_of_sample"] == []
 
 
-def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: ValidationResult) -> None:
+def test_the_document_answers_first(result: ValidationResult) -> None:
     document = validation_document(result)
-    head, rest = document.opening
+    head, rest, printed = document.opening
     first, *others = summary(result)
-    assert (head.medium, head.beneath) == ("page", first)  # type: ignore[attr-defined]
+    assert (head.medium, head.beneath.partition(". ")[2]) == ("both", first)  # type: ignore[attr-defined]
     best, *_ = result.classes[0].explanations
     assert head.answer.startswith(f"{best.law}: ")  # type: ignore[attr-defined]
     assert (rest.medium, [line.text for line in rest.lines]) == ("page", others)  # type: ignore[attr-defined]
-    *_, classes, lost = document.sections
-    assert [part.medium for part in classes.parts] == ["terminal", "page"]
+    assert (printed.medium, [line.text for line in printed.lines][: len(others)]) == ("terminal", others)  # type: ignore[attr-defined]
+    *_, lost = document.sections
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
         (f"2 rows rejected: {reason_of('zero-duration')}", "warning"), ("note: a remark", "soft"),
     ]  # fmt: skip
@@ -157,7 +157,7 @@ def test_the_document_answers_first_on_a_page_and_last_on_a_terminal(result: Val
 def test_many_classes_are_counted_by_verdict(result: ValidationResult) -> None:
     pooled, softmax, gelu = result.classes
     many = replace(result, classes=[pooled, *[softmax] * 5, gelu])
-    _, table = validation_document(many).opening
+    _, table, _ = validation_document(many).opening
     assert isinstance(table, Table)
     counts = dict(zip([column.head for column in table.columns], cells(table.rows[0]), strict=True))
     first = softmax.laws[0].verdict.outcome
