@@ -25,6 +25,7 @@ from .options import (
 )
 
 PLACE = 70
+EXAMPLES = ("flopcast advise runs/fp8 candidates.csv --rows 40 --out batch.csv",)
 
 
 def command(

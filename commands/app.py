@@ -21,6 +21,20 @@ from .. import __version__
 from ..output import visible
 from .options import INTERRUPTED, refuse, run_command
 
+START: Final = """\
+flopcast predicts GPU kernel times on other GPUs, at other sizes and for new workloads, from measured profiles.
+
+  kernels were measured: learn from them, predict others
+      flopcast train DATA --host MI300X --target MI355X --out runs/mine
+      flopcast predict runs/mine NEW.csv
+  a whole trace: how long does it take on another GPU?
+      flopcast project TRACE.json.gz --target MI355X
+  nothing was measured: which GPUs serve a model, how fast, at what cost?
+      flopcast forecast llama-3.1-70b --gpu MI300X,H200 --gpus 1:8 --ttft 2s --tpot 50ms --rate 4/s
+
+To try it without data of your own: flopcast train --quick
+All commands: flopcast --help; of one: flopcast train --help"""
+"""What the command says that is called without any other."""
 LAST: Final = 1000
 """Place of a command that states none: after the others, by name."""
 _PLACE = re.compile(r"^PLACE = (\d+)$", re.MULTILINE)
@@ -52,10 +66,14 @@ def load(name: str) -> Any:
     module = import_module(f".{name}", __package__)
     if hasattr(module, "app"):
         module.app.callback()(module.command)
-        return _legible(get_command(module.app))
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name)(run_command(module.command))
-    return _legible(get_command(single))
+        made = get_command(module.app)
+    else:
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single.command(name)(run_command(module.command))
+        made = get_command(single)
+    if examples := getattr(module, "EXAMPLES", ()):
+        made.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in examples)])
+    return _legible(made)
 
 
 def _legible(command: Any) -> Any:
@@ -74,6 +92,9 @@ def _legible(command: Any) -> Any:
 
         return careful
 
+    for one in (*command.params, command.get_help_option(typer.Context(command))):
+        if getattr(one, "is_flag", False):
+            one.metavar = ""  # typer's own, <bool>, asks for a value that is then read as a file
     command.make_context, command.invoke = told(_each_once(command)), told(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)
@@ -116,7 +137,7 @@ def _unloaded() -> None:
 app = typer.Typer(
     name="flopcast",
     help="Predict GPU kernel times on other GPUs, at other sizes and for new workloads, from measured profiles.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
 for _name, _help in COMMANDS.items():
@@ -131,11 +152,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = (
         False
     ),
 ) -> None:
     """Options of the command itself."""
+    if context.invoked_subcommand is None:
+        print(START)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from ..output import check_file, whole_file
 from .options import JsonOption, announce
 
 PLACE = 140
+EXAMPLES = ("flopcast calibrate runs.csv --prior vllm-0.10.0 -o mine.toml",)
 
 
 def command(

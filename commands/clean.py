@@ -12,6 +12,7 @@ from ..output import check_table
 from .options import AllOption, DefaultOption, JobsOption, JsonOption, announce, parse_defaults
 
 PLACE = 110
+EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
 
 
 def command(

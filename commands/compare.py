@@ -22,6 +22,7 @@ from .options import (
 )
 
 PLACE = 50
+EXAMPLES = ("flopcast compare runs/spring runs/autumn --out compared/", "flopcast compare before.json.gz after.json.gz")
 
 FILES = ("compare.json", "compare.html")
 

@@ -28,6 +28,7 @@ from .options import (
 )
 
 PLACE = 80
+EXAMPLES = ("flopcast counters profiles/ --host MI300X --target MI355X --max-passes 2 --out pmc.txt",)
 
 
 def command(

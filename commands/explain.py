@@ -23,6 +23,7 @@ from .options import (
 )
 
 PLACE = 25
+EXAMPLES = ("flopcast explain runs/fp8 new.csv --row 3",)
 FILES = ("explain.json", "explain.html")
 
 

@@ -14,6 +14,7 @@ from ..output import dumps, visible
 from .options import JsonOption, QuietOption, announce
 
 PLACE = 190
+EXAMPLES = ("flopcast fetch aiter",)
 
 
 def command(

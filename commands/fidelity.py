@@ -10,6 +10,7 @@ import typer
 from .options import AllOption, DefaultOption, JsonOption, announce, parse_defaults
 
 PLACE = 160
+EXAMPLES = ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",)
 
 
 def command(

@@ -31,11 +31,17 @@ from .options import (
     announce,
     check_chakra,
     check_data,
+    gpu_names,
     made_by,
+    model_names,
     run_command,
 )
 
 PLACE = 130
+EXAMPLES = (
+    "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len 2048 --output-len 2048",
+    "flopcast forecast cases cases.csv --need 0.1 --price MI300X=2.5,H200=3.5 --out answers.csv",
+)
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 CUTS = "Parallelism"
 SERVE = "Which GPUs serve it, where no batch is given"
@@ -88,8 +94,9 @@ def _counted(text: str, default: str | bool = False, panel: str | None = None) -
     return typer.Option(parser=counts, metavar="N[,...]|N:N", help=text, show_default=default, rich_help_panel=panel)
 
 
-def _named(text: str, default: str | bool = False, panel: str | None = None) -> Any:
-    return typer.Option(parser=names, metavar="NAME[,...]", help=text, show_default=default, rich_help_panel=panel)
+def _named(text: str, default: str | bool = False, panel: str | None = None, **how: Any) -> Any:
+    look = {"metavar": "NAME[,...]", "show_default": default, "rich_help_panel": panel}
+    return typer.Option(parser=names, help=text, **look, **how)
 
 
 def _limit(text: str, metavar: str) -> Any:
@@ -101,7 +108,9 @@ def _drawn(text: str, default: str | bool) -> Any:
 
 
 NETWORK_GBS = "GB/s between nodes per GPU, one way."
-GpuOption = Annotated[Any, _named("GPUs that are asked about: names or TOML files.", "MI300X")]
+GpuOption = Annotated[
+    Any, _named("GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=gpu_names)
+]
 GpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.")]
 TpOption = Annotated[Any, _counted("GPUs that share each layer.", panel=CUTS)]
 PpOption = Annotated[Any, _counted("Stages that the layers are cut into.", panel=CUTS)]
@@ -159,6 +168,11 @@ class _Model(TyperGroup):
         named = args and (args[0] in self.commands or args[0] == "--help")
         return super().parse_args(ctx, args if not args or named else [MODEL, *args])
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the names of models beside those of commands."""
+        named = next(one for one in self.commands[MODEL].params if one.name == "model")
+        return [*super().shell_complete(ctx, incomplete), *named.shell_complete(ctx, incomplete)]
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         return "" if name == MODEL else name, command, rest
@@ -178,6 +192,7 @@ def run_(
         typer.Argument(
             metavar="MODEL",
             help="A known name, a config.json; operators: CSV, JSON graph of layers, execution trace, ONNX.",
+            autocompletion=model_names,
         ),
     ],
     gpu: GpuOption = None,

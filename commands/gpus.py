@@ -10,6 +10,7 @@ from ..hardware import all_gpus, find
 from .options import JsonOption
 
 PLACE = 210
+EXAMPLES = ("flopcast gpus MI300X MI355X",)
 
 
 def command(

@@ -28,6 +28,7 @@ from .options import (
 )
 
 PLACE = 90
+EXAMPLES = ("flopcast ingest traces/ -o runs.parquet", "flopcast ingest traces/ --strict")
 
 
 def command(

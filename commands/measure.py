@@ -24,6 +24,7 @@ from .options import (
 )
 
 PLACE = 100
+EXAMPLES = ("flopcast measure --preset small --device cuda:0 -o small.parquet",)
 
 DEFAULT_OUT = Path("measured.parquet")
 

@@ -10,13 +10,13 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, get_type_hints
+from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning
-from ..hardware import EVERY, GPU, find
+from ..hardware import EVERY, GPU, all_gpus, find
 from ..output import check_output, visible
 from ..remarks import joined
 from ..table.conditions import conditions
@@ -33,6 +33,38 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
+
+def gpu_names(incomplete: str) -> list[str]:
+    """Return the known GPUs whose names go on from what was typed, in any case.
+
+    Hyphens stand for the blanks in names, at which a shell would part them.
+
+    Examples
+    --------
+    >>> gpu_names("MI300X,mi35")
+    ['MI300X,mi350X', 'MI300X,mi355X']
+    """
+    typed = incomplete.rpartition(",")[2]
+    names = (gpu.name.replace(" ", "-") for gpu in all_gpus())
+    return [incomplete + name[len(typed) :] for name in names if name.casefold().startswith(typed.casefold())]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """Return the known models of language whose names go on from what was typed."""
+    from ..workloads.known_models import names  # here: only a shell that completes asks
+
+    return [name for name in names() if name.startswith(incomplete.casefold())]
+
+
+def column_names(incomplete: str) -> list[str]:
+    """Return the columns of the measurement table that go on from what was typed, each with its equals sign."""
+    from ..api.tables import schema  # here: it takes seconds, and only a shell that completes asks
+
+    return [
+        f"{name}=" for name in dict.fromkeys(schema().index.get_level_values("column")) if name.startswith(incomplete)
+    ]
+
+
 DATA, MORE = "How data are read", "More options"
 """Panels of the help: common options stand before both."""
 
@@ -41,7 +73,13 @@ DataArgument = Annotated[
     typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
 ]
 HostOption = Annotated[
-    str | None, typer.Option(metavar="GPU", help="Device that was measured: a name or a TOML file.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="GPU",
+        help="Device that was measured: a name or a TOML file.",
+        show_default=False,
+        autocompletion=gpu_names,
+    ),
 ]
 TargetOption = Annotated[
     str | None,
@@ -49,6 +87,7 @@ TargetOption = Annotated[
         metavar="GPU",
         help="Device to predict: a name or a TOML file; to train over several, their names or all.",
         show_default=False,
+        autocompletion=gpu_names,
     ),
 ]
 PriorOption = Annotated[
@@ -65,6 +104,7 @@ WhereOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN=VALUE",
+        autocompletion=column_names,
         help="Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512 (repeatable: all must hold).",
     ),
 ]
@@ -429,7 +469,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             where = f"{error.filename}: " if error.filename else ""
             refuse(f"{where}{error.strerror or error}")
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            print(_again(cast("typer.Context | None", kwargs.get("context"))), file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if not _is_killed_worker(error):
@@ -437,6 +477,14 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
     return wrapped
+
+
+def _again(context: typer.Context | None) -> str:
+    """Return what Ctrl-C has left, and what goes on; a command that keeps parts of its work says so by itself."""
+    given = getattr(context, "params", {})
+    if given.get("out") is None or "resume" in given or given.get("parts"):
+        return "interrupted"
+    return f"interrupted: {given['out']} is as it was; the same command starts again"
 
 
 def _noted(

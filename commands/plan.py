@@ -12,6 +12,7 @@ from ..output import check_file, check_table
 from .options import DefaultOption, JsonOption, announce, parse_defaults
 
 PLACE = 150
+EXAMPLES = ("flopcast plan rocprofv3 trace.json.gz --kernels-per-pass 20 --script passes.sh",)
 
 
 def command(

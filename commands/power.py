@@ -27,6 +27,7 @@ from .options import (
 )
 
 PLACE = 180
+EXAMPLES = ("flopcast power plan --kernel-us 120 --window-us 1000",)
 
 FILES = ("power.json", "power.html")
 

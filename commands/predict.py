@@ -26,6 +26,7 @@ from .options import (
 )
 
 PLACE = 20
+EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
 
 
 def command(

@@ -30,6 +30,10 @@ from .options import (
 )
 
 PLACE = 120
+EXAMPLES = (
+    "flopcast project trace.json.gz --target MI355X --out projected/",
+    "flopcast project trace.json.gz --target MI355X --run runs/fp8 --cpu-speed 1.1",
+)
 
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"

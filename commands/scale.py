@@ -42,6 +42,7 @@ from .options import (
 )
 
 PLACE = 170
+EXAMPLES = ("flopcast scale facts", "flopcast scale configs MI300X")
 
 FILES = ("scale.json", "scale.html")
 

@@ -11,6 +11,7 @@ from ..output import READABLE, check_file, write_table
 from .options import JsonOption
 
 PLACE = 200
+EXAMPLES = ("flopcast schema gemm --out gemm.csv",)
 
 
 def command(

@@ -16,6 +16,7 @@ from ..sealing import SIGNATURE, check, signed_by
 from .options import AllOption, JsonOption, PlotOption, RunArgument, TopOption
 
 PLACE = 40
+EXAMPLES = ("flopcast show runs/gemm --all", "flopcast show runs/fp8 --plot")
 
 
 def command(

@@ -44,6 +44,10 @@ from .options import (
 )
 
 PLACE = 10
+EXAMPLES = (
+    "flopcast train --quick --out runs/gemm",
+    "flopcast train DATA --host MI300X --target MI355X --out runs/mine",
+)
 
 
 def command(

@@ -32,6 +32,10 @@ from .options import (
 )
 
 PLACE = 30
+EXAMPLES = (
+    "flopcast validate DATA --host MI300X --target MI355X",
+    "flopcast validate DATA --host MI300X --target MI355X --margin 0.05",
+)
 
 FILES = ("validation.json", "validation.html")
 

@@ -208,7 +208,7 @@ def host_of(trace: Annotated) -> str:
         raise DataError("no activity of a GPU in the trace")
     names = sorted(set(trace.dispatches["device"].astype(str).unique()))
     if names == [""]:
-        raise DataError("the trace does not say which GPU it was made on: state the host")
+        raise ParameterError("host", "must be given: the trace does not say which GPU it was made on")
     if len(names) > 1:
         raise DataError(f"the trace has activities of {', '.join(names)}: project the trace of one device")
     return names[0]

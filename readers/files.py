@@ -73,7 +73,8 @@ class Csv:
 def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
     """Return every file under `paths`, folders searched through, in a fixed order and each file once.
 
-    In the order of `paths`, sorted by path within a folder, without hidden files and folders (`.name`). Labels are
+    In the order of `paths`, sorted by path within a folder, without hidden files and folders (`.name`) and without
+    installed software (environments of Python and conda, `site-packages`, `node_modules`, `__pycache__`). Labels are
     paths relative to the folder, or file names; where two files would share a label, the full path. Raises DataError
     for a path that does not exist.
     """
@@ -434,8 +435,17 @@ def _delimiter(line: str) -> str:
     return max(_DELIMITERS, key=line.count)
 
 
+_SOFTWARE = {"site-packages", "node_modules", "__pycache__"}
+"""Folders of installed software, of tens of thousands of files."""
+_ENVIRONMENT = {"pyvenv.cfg", "conda-meta"}
+"""What an environment has at its top."""
+
+
 def _visible(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and those below, without hidden ones and what is no file."""
+    """Yield the files of a folder and those below, without hidden ones, installed software, and what is no file."""
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        if Path(place) != folder and not _ENVIRONMENT.isdisjoint([*folders, *names]):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SOFTWARE]
         yield from (Path(place, name) for name in names if name[0] != "." and os.path.isfile(os.path.join(place, name)))

@@ -7,7 +7,7 @@ project's own measurement tables are of this kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError
+from ..errors import DataError, few
 from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.kinds.serving_run import request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
@@ -84,7 +84,11 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
         given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
         blank = given.isna() | as_text(given).eq("")
         table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
-    rows, times = _with_times(table, options, source)
+    try:
+        rows, times = _with_times(table, options, source)
+    except DataError as error:  # all that is missing is said at once
+        told = str(error).removeprefix(f"{source}: ")
+        raise DataError("; ".join([told, *_lacking(columns, options, ("op", "device"))]), source=source) from None
     plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
     names = {}
     for name, others in ALIASES.items():
@@ -95,7 +99,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
     if "op" not in rows:
-        raise DataError("no column `op` names each row's operator: give default op=gemm", source=source)
+        raise DataError("; ".join(_lacking(columns, options, ("op", "device"))), source=source)
     words = as_text(rows["op"])
     rows["op"] = words.map({word: canonical_op(word) for word in words.unique()})
     if "batch" in rows and "m" in rows:
@@ -110,6 +114,15 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     if not rows["op"].isin(WHOLE).all():
         _add_dtypes(rows, notes, source)
     return RawTable(rows, notes, columns, times)
+
+
+def _lacking(columns: Sequence[str], options: Options, needed: Iterable[str]) -> list[str]:
+    """Say which columns are there under no name and have no default, what gives each, and what columns there are."""
+    plain = {name.strip().lower() for name in columns}
+    missing = [name for name in needed if name not in options.defaults and plain.isdisjoint((name, *ALIASES[name]))]
+    examples = {"op": "gemm", "device": "MI300X"}
+    said = [f"no column {name!r}: give default {name}={examples[name]}" for name in missing]
+    return [*said, f"the columns are {few(columns, 12)}"] if said else []
 
 
 class _TidyReader(Reader):
@@ -264,7 +277,7 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if unit is None and (base in _DURATION_WORDS or _AVERAGE.match(base))
     ]
     if bare:
-        raise DataError(f"column {bare[0]!r} has no unit: state it, as in {bare[0]}=ms", source=source)
+        raise DataError(f"column {bare[0]!r} has no unit: give unit {bare[0]}=us, or ms, ns, s", source=source)
     raise DataError(
         f"no column is a duration with its unit (columns: {', '.join(named)}): state its unit, as in COLUMN=ms",
         source=source,

@@ -85,7 +85,10 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
 
     ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the run's.
     """
-    answer = Lines([Line(f"{verdict(found)}.", _TONES[found.outcome])], "answer", medium="terminal")
+    outcome, tone = f"{verdict(found)}.", _TONES[found.outcome]
+    if facts.all_trained:
+        outcome, tone = f"proves nothing: {_ALL_TRAINED}.", "warning"
+    answer = Lines([Line(outcome, tone)], "answer", medium="terminal")
     told = reasons(found, facts)
     if learnt is not None:
         told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
@@ -96,14 +99,14 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
     )
     curves = Figure(partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample")
     new, known = percent(found.score.e_out), percent(found.expected.e_out)
-    scored, told = ("these", f" But {_ALL_TRAINED}.") if facts.all_trained else ("the new", "")
+    scored = "these" if facts.all_trained else "the new"
     promised = f"on {left_out(found.scheme)} of its training it erred by {known}"
-    beneath = f"On {scored} rows the run errs by {new}; {promised}.{told}"
+    beneath = f"On {scored} rows the run errs by {new}; {promised}."
     return Document(
         title=f"Does the run still hold? {devices}",
         lead=f"{facts.run}: {facts.model}, {quantity(facts.metric).label}",
         opening=[
-            Headline("", f"{verdict(found)}.", beneath=beneath, medium="page"),
+            Headline("", outcome, beneath=beneath, medium="page"),
             answer,
             Facts(
                 [
@@ -178,8 +181,6 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
             f"{found.out_of_range} of {found.score.n} rows lie outside the trained range (error "
             f"{found.beyond.e_out:.1f} %): they do not count for the verdict"
         )
-    if facts.all_trained:
-        said.append(_ALL_TRAINED)
     return said
 
 

@@ -69,6 +69,19 @@ def test_what_needs_no_data_imports_no_package_of_data(line: str) -> None:
     assert modules_of(*line.split()) == set()
 
 
+def test_without_a_command_the_jobs_are_shown() -> None:
+    shown = run()
+    assert shown.exit_code == 0
+    assert {"train", "predict", "project", "forecast"} <= set(re.findall(r"flopcast (\w+)", shown.output))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_has_examples_of_its_command_and_no_value_for_a_flag(name: str) -> None:
+    command = load(name)
+    assert f"flopcast {name} " in command.epilog
+    assert "<bool>" not in run(name, "--help").output
+
+
 def test_version() -> None:
     assert run("--version").output == f"flopcast {__version__}\n"
 

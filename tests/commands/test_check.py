@@ -131,6 +131,7 @@ def test_rows_trained_on_are_left_out_unless_there_are_no_others(run: Path) -> N
     assert (found.found.score.n, found.facts.trained_rows) == (48, 48)
     found = fc.check(run, gemms(0))
     assert (found.found.score.n, found.facts.all_trained) == (48, True)
+    assert found.document().opening[0].answer.startswith("proves nothing")
 
 
 @pytest.mark.no_cover

@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 from flopcast.api.tables import load_measurements
 from flopcast.commands.options import (
     check_data,
+    column_names,
+    gpu_names,
+    model_names,
     parse_budget,
     parse_counts,
     parse_defaults,
@@ -23,6 +26,7 @@ from flopcast.commands.options import (
     run_command,
 )
 from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.hardware import find
 from flopcast.readers.labels import UNKNOWN_DEVICE
 
 TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
@@ -118,6 +122,24 @@ def test_what_the_user_got_wrong_is_one_line_and_exit_code_2() -> None:
 def test_ctrl_c_is_exit_code_130() -> None:
     result = CliRunner().invoke(_app(KeyboardInterrupt()), [])
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_ctrl_c_says_what_it_left_and_what_goes_on(tmp_path: Path) -> None:
+    def command(context: typer.Context, out: Path) -> None:
+        raise KeyboardInterrupt
+
+    app = typer.Typer()
+    app.command()(run_command(command))
+    result = CliRunner().invoke(app, [str(tmp_path / "out")])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (130, 1)
+    assert str(tmp_path / "out") in result.stderr
+
+
+def test_a_shell_completes_gpus_models_and_columns() -> None:
+    assert gpu_names("H100-S") == ["H100-SXM5"]
+    assert find(gpu_names("mi250x-")[0]).name == "MI250X (per GCD)"
+    assert "llama-3.1-70b" in model_names("llama-3.1")
+    assert column_names("dtype_o") == ["dtype_out="]
 
 
 def test_a_bug_is_not_hidden() -> None:

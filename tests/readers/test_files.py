@@ -39,6 +39,14 @@ def test_folders_are_searched_in_a_fixed_order_without_hidden_files(tmp_path: Pa
     assert [file.label for file in find_files([tmp_path])] == ["a/b/c.csv", "a/z.csv", "a.csv", "b.csv"]
 
 
+def test_installed_software_is_not_searched_unless_it_is_named(tmp_path: Path) -> None:
+    software = ("env/pyvenv.cfg", "env/lib/x.csv", "conda/conda-meta/x.json", "web/node_modules/x.csv")
+    for name in ("mine.csv", *software):
+        touch(tmp_path / name)
+    assert [file.label for file in find_files([tmp_path])] == ["mine.csv"]
+    assert "lib/x.csv" in [file.label for file in find_files([tmp_path / "env"])]
+
+
 def test_a_file_is_read_once_and_counts_as_named_if_it_was_named(tmp_path: Path) -> None:
     touch(tmp_path / "a.csv")
     files = find_files([tmp_path, tmp_path / "a.csv", str(tmp_path / "." / "a.csv")])
