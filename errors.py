@@ -81,6 +81,10 @@ class FlopcastError(Exception):
     True
     """
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows of it: the line that says what to do, not the calls that led there."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class DataError(FlopcastError):
     """The measured data cannot be used as they are; ``source`` is the file (and row) at fault.

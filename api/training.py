@@ -29,12 +29,13 @@ from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
-from ..report.document import origin
+from ..report.document import Bar, Bars, origin
+from ..report.formats import percent
 from ..report.html import page
-from ..report.notebook import framed
+from ..report.notebook import framed, notebook_progress
 from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
+from ..report.training import left_out, training_document
 from ..report.training import metric as label_of
-from ..report.training import training_document
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+_BARS = 10
+"""Models that a notebook draws."""
 FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")
 """First columns of the table of models."""
 
@@ -263,7 +266,14 @@ class Run:
         here, best = table["scheme"] == chosen, table["name"] == self.selected["name"]
         place = np.select([here & best, here & (table["kind"] == "baseline"), here], [0, 1, 2], 3)
         table = table.assign(place=place).sort_values(["place", "scheme", "e_out"], kind="stable")
-        return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
+        first = table[table["scheme"].eq(chosen) & table["e_out"].notna()].head(_BARS)
+        most = float(first["e_out"].max()) or 1.0
+        bars = [
+            Bar(str(name), float(error) / most, percent(error), "good" if name == self.selected["name"] else "")
+            for name, error in zip(first["name"], first["e_out"], strict=True)
+        ]
+        drawn = Bars(f"Error out of sample, {left_out(chosen)}", bars)
+        return framed(repr(self)[1:-1], table[[name for name in shown if name in table]], bars=drawn)
 
     def _cv(self, scheme: str | None) -> dict[str, Any]:
         schemes = {cv["scheme"]: cv for cv in self.metrics["cv"]}
@@ -367,7 +377,7 @@ def train(
         Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the cross-validation instead;
         the result does not depend on it. Needs ``flopcast[cluster]``.
     progress : callable, optional
-        See `evaluation.crossval`.
+        See `evaluation.crossval`; without it a notebook shows it under its cell.
     command : str, optional
         How the run was asked for, as it shall say; by default this call.
 
@@ -388,6 +398,7 @@ def train(
     'duration_us'
     """
     asked, started = command or call_text(train, locals()), time.perf_counter()
+    progress = progress or notebook_progress("cross-validation")
     check_jobs(jobs)
     if not items(data):
         target = target or DEFAULT_TARGET

@@ -17,9 +17,6 @@ from flopcast.laws.applied import EVERY, OF_ONE, SCALING
 from flopcast.operators.operators import ALIASES, DIMENSIONS
 
 BEYOND = (
-    "cleaning.clean",
-    "forecasting.calibrate",
-    "profilers.plan",
     "projecting.project_traces",
     "scaling.scale_devices",
 )

@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -118,6 +119,15 @@ def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: s
     write_texts(folder, dict(zip(names, texts, strict=True)))
 
 
+_FRAME: Final = 460  # pixels of an answer in a notebook
+
+
+def frame(document: Document, height: int) -> str:
+    """Return a page within another, a notebook's, so many pixels high."""
+    look = f"width:100%;height:{height}px;border:0"
+    return f'<iframe srcdoc="{escape(page(document))}" title="{escape(document.title)}" style="{look}"></iframe>'
+
+
 class Shown:
     """A result that readers see, on terminals, as a page and as files.
 
@@ -132,6 +142,14 @@ class Shown:
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are those of the JSON."""
         raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
+        whole = self.document()
+        light = [
+            replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)]) for one in whole.sections
+        ]
+        return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""

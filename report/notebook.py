@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
-from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from .document import Column, Document, Line, Lines, Listing, Section
-from .formats import NONE, shortened, significant
-from .html import page
+from ..output import visible
+from .document import Bars, Column, Document, Line, Lines, Listing, Section
+from .formats import NONE, clock, shortened, significant
+from .html import frame
+
+if TYPE_CHECKING:
+    from .terminal import Report
 
 MOST: Final = 1000
 """Rows that a frame holds."""
 _WIDTH: Final = 40
 """Characters of a text."""
+_LINE: Final = 100  # characters of a line of progress
 _HEIGHT: Final = (110, 31, 460)
 """Pixels of a frame: beside its rows, of a row, at most."""
 
 
-def framed(title: str, table: pd.DataFrame, said: Sequence[str] = ()) -> str:
-    """Return a table under a title, and sentences below it, as HTML for the output of a notebook's cell.
+def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars | None = None) -> str:
+    """Return a table under a title, bars before and sentences below it, as HTML for the output of a notebook's cell.
 
     Columns without a value are left out, and those with one value for all rows stand in the title.
 
@@ -42,11 +48,28 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = ()) -> str:
     more = [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."] if len(table) > MOST else []
     lines = [Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]]
     rows = Listing(heads, lambda: [_texts(shown[name]) for name in shown], "rows")
-    document = Document(title=title, sections=[Section("", [rows, Lines(lines, "list")])], data={}, framed=True)
+    drawn = [] if bars is None else [bars]
+    document = Document(title=title, sections=[Section("", [*drawn, rows, Lines(lines, "list")])], data={}, framed=True)
     least, each, most = _HEIGHT
-    height = min(least + each * len(shown) + 26 * len(lines), most)
-    look = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{escape(page(document))}" title="{escape(title)}" style="{look}"></iframe>'
+    beside = 40 + 26 * len(bars.bars) if bars else 0
+    return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
+
+
+def notebook_progress(title: str) -> Report | None:
+    """Return what shows progress under the cell of a notebook that runs; None outside of one.
+
+    It writes over one line of the cell's output, which every kind of notebook shows, whatever widgets it has.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+
+    def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+        left = f", about {clock(eta_seconds)} left" if done < total and math.isfinite(eta_seconds) else ""
+        line = visible(f"{title}: {done} of {total}{left} {label}")[:_LINE]
+        print(f"\r{line:<{_LINE}}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    return draw
 
 
 def _texts(values: pd.Series) -> list[str]:

@@ -20,6 +20,8 @@ from ..operators.operators import OPS
 from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns, quantity
 from .document import (
+    Bar,
+    Bars,
     Column,
     Document,
     Fact,
@@ -348,6 +350,7 @@ def explanation_document(found: Explained) -> Document:
         opening=[
             Headline("", f"{predicted} {unit} on the target", rival, sentence(found)),
             lines(found.answer["reasons"], "list", tone="warning"),
+            _pictured(found, unit),
         ],
         sections=[
             Section("What each part of the model adds", [_parts(found, unit)], "parts", "Parts"),
@@ -369,6 +372,22 @@ def explanation_document(found: Explained) -> Document:
             "features": found.features.to_dict("records"),
         },
     )
+
+
+def _pictured(found: Explained, unit: str) -> Bars:
+    """Draw the prediction beside its interval, what the host took, what the laws say, and the nearest trained row."""
+    answer = found.answer
+    times: dict[str, Any] = {"predicted": answer["predicted"], "at least": answer["lower"], "at most": answer["upper"]}
+    times |= {"measured on the host": answer.get("host")} | dict(found.laws)
+    if len(found.neighbours):
+        times["nearest trained row, measured"] = found.neighbours.iloc[0]["observed"]
+    known_times = {name: float(value) for name, value in times.items() if known(value)}
+    most = max(known_times.values())
+    bars = [
+        Bar(name, at / most, f"{figure(at)} {unit}", "good" if name == "predicted" else "")
+        for name, at in known_times.items()
+    ]
+    return Bars("Prediction, its interval, and what else is known", bars)
 
 
 def sentence(found: Explained) -> str:
