@@ -32,14 +32,12 @@ FOUND = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() i
 
 
 def first_told(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
-    """Leave out commands that keep and print nothing where another page prints what they do, or is no help and has it.
-
-    So an example of a help costs nothing where a guide has it.
-    """
+    """Leave out what prints nothing where another page prints what it does, and what helps and cookbook repeat."""
     printed = {re.sub(r" --out \S+", "", step.code) for found in pages.values() for step in found if step.printed}
     kept = {name: [step for step in found if step.printed or step.code not in printed] for name, found in pages.items()}
-    guided = {_script(step.code) for name, found in pages.items() if not name.endswith(" --help") for step in found}
-    for name in (name for name in kept if name.endswith(" --help")):
+    copies = [name for name in pages if name.endswith(" --help") or name == "docs/cookbook.md"]
+    guided = {_script(step.code) for name, found in pages.items() if name not in copies for step in found}
+    for name in copies:
         kept[name] = [step for step in kept[name] if step.printed or _script(step.code) not in guided]
     return {name: found for name, found in kept.items() if found}
 
