@@ -409,13 +409,14 @@ def hpl_mxp(
     out: OutOption = None,
     interval: IntervalOption = 0.9,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees."""
     from ..workloads.supercomputers import hpl_mxp as forecast
 
     drawn = _spreads({"peak_share": peak_share})
-    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json)
+    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json, every)
 
 
 def kernel(
@@ -431,6 +432,7 @@ def kernel(
     out: OutOption = None,
     interval: IntervalOption = 0.9,
     seed: SeedOption = 0,
+    every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator."""
@@ -438,7 +440,7 @@ def kernel(
 
     drawn = _spreads({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
     options = drawn | {"points": points, "number_format": number_format, "interval": interval, "seed": seed}
-    _score(context, partial(forecast, name), gpu, gpus, options, out, as_json)
+    _score(context, partial(forecast, name), gpu, gpus, options, out, as_json, every)
 
 
 def _stated(fields: dict[str, Any]) -> dict[str, Any]:
