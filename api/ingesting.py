@@ -177,6 +177,7 @@ def ingest(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     channels: bool = False,
@@ -205,6 +206,8 @@ def ingest(
         Which measurements, as for `read`.
     unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
+    columns : mapping of str to str, optional
+        Names of columns in the files -> those of the measurement table, as for `read`.
     each : bool, default=False
         Whether every repeat is a row of its own.
     keep : collection of str
@@ -250,16 +253,15 @@ def ingest(
         raise ParameterError("parts", "writes all measurements to the folder `out`: choose rows when it is read")
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
-    options = Options(
-        dict(unit or {}), dict(default or {}), each=each, keep=keep, channels=channels, max_bytes=max_size
-    )
+    stated: dict[str, Any] = {"each": each, "keep": keep, "channels": channels, "max_bytes": max_size}
+    options = Options(dict(unit or {}), dict(default or {}), renames=dict(columns or {}), **stated)
     check_jobs(jobs)
     with workers(jobs, cluster) as who:
         if dispatches:
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:
             return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
-        if place is None and not (where or unit or default or strict) and (found := ingest_survey(paths)):
+        if place is None and not (where or unit or default or columns or strict) and (found := ingest_survey(paths)):
             return found
         return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
 

@@ -18,11 +18,13 @@ from .options import (
     JobsOption,
     JsonOption,
     KeepOption,
+    RenameOption,
     UnitOption,
     WhereOption,
     announce,
     check_data,
     made_by,
+    parse_renames,
     parse_rows,
     parse_size,
 )
@@ -43,6 +45,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     default: DefaultOption = None,
+    columns: RenameOption = None,
     keep: KeepOption = None,
     each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
@@ -68,6 +71,7 @@ def command(
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
         **parse_rows(where, unit, default, keep=keep or ()),
+        "columns": parse_renames(columns),
         "max_size": None if max_size is None else parse_size(max_size),
     }
     check_data(data)

@@ -133,6 +133,15 @@ DefaultOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+RenameOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        metavar="NAME=COLUMN",
+        help="A column of the files and what it is called here: M_size=m (repeatable).",
+        rich_help_panel=DATA,
+    ),
+]
 MetricOption = Annotated[
     str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...", rich_help_panel=DATA)
 ]
@@ -309,6 +318,11 @@ def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
         If a setting is not of that form or a column has two values.
     """
     return _unique(_assignments(settings, "--default", "device=MI300X"), "--default")
+
+
+def parse_renames(settings: Sequence[str] | None) -> dict[str, str]:
+    """Return ``NAME=COLUMN`` settings as the name in the files -> the column it is; a DataError says what is wrong."""
+    return _unique(_assignments(settings, "--rename", "M_size=m"), "--rename")
 
 
 def parse_rows(
@@ -508,9 +522,12 @@ def _noted(
 
 def _spelt(parameter: str, command: Callable[..., Any]) -> str:
     """Return how a command spells a parameter of the library: arguments in capitals, options with hyphens."""
-    kinds = get_type_hints(command, include_extras=True).get(parameter, str)
-    argument = any(isinstance(kind, ArgumentInfo) for kind in getattr(kinds, "__metadata__", ()))
-    return parameter.upper() if argument else f"--{parameter.replace('_', '-')}"
+    kinds = getattr(get_type_hints(command, include_extras=True).get(parameter, str), "__metadata__", ())
+    if any(isinstance(kind, ArgumentInfo) for kind in kinds):
+        return parameter.upper()
+    named = [name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))]  # typer has the first there
+    said = [name for name in named if isinstance(name, str) and name.startswith("--")]
+    return max(said, key=len, default=f"--{parameter.replace('_', '-')}")
 
 
 def command_line(context: typer.Context) -> str:

@@ -73,6 +73,7 @@ class Options:
     has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
     the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
     decompressed, in place of the defaults. `keep` names what is kept though it would be refused (`table.physics.KEEP`).
+    `renames` says what columns of tables are called here: the file's name -> ours.
     Rows that do not meet `where`, or of none of the `devices` if any are named, a reader may leave out at once.
     """
 
@@ -87,6 +88,7 @@ class Options:
     keep: Collection[str] = ()
     where: tuple[Condition, ...] = ()
     devices: Collection[str] = ()
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def table_bytes(self) -> int:

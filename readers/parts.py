@@ -78,7 +78,7 @@ def read_parts(
     At most as many are in memory as there are processes. A source that cannot be read, or has no row that can be used,
     is a `TraceFailure`.
     """
-    kinds = sort_files(find_files(paths))
+    kinds = sort_files(find_files(paths), options.renames if options else None)
     for file, error in kinds.unreadable:
         yield file.label, TraceFailure(error)
     formats = list(dict.fromkeys(source.reader.name for source in kinds.sources))

@@ -54,11 +54,12 @@ from .base import (
     formats,
     of_file,
     of_rows,
+    readers,
     unsupported,
     without,
 )
 from .execution_trace import is_execution_trace, join, read_execution_trace
-from .files import PARQUET, campaign_of, find_files, fingerprint, head, parquet_columns
+from .files import PARQUET, campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
 from .tidy import ALIASES, tidy_rows
 
@@ -106,8 +107,12 @@ class TraceFailure:
     error: DataError
 
 
-def sort_files(files: Sequence[DataFile]) -> Sorted:
-    """Return which reader takes which files, sources in the order of their first file."""
+def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = None) -> Sorted:
+    """Return which reader takes which files, sources in the order of their first file.
+
+    A table with a column of `renames` is one of the user's own, whatever the others are called.
+    """
+    own = {one.name: one for one in readers()} if renames else {}
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
     companions: list[DataFile] = []
     skipped: list[DataFile] = []
@@ -116,6 +121,11 @@ def sort_files(files: Sequence[DataFile]) -> Sorted:
         try:
             beginning = head(file.path)
             reader = detect(file.path, beginning)
+            parquet = beginning.startswith(PARQUET)
+            if renames and not renames.keys().isdisjoint(
+                parquet_columns(file.path) if parquet else csv_header(beginning)
+            ):
+                reader = own["tidy Parquet" if parquet else "tidy CSV"]
         except DataError as error:
             unreadable.append((file, error))
             continue
@@ -488,6 +498,9 @@ def _tables(
         for column, unit in options.units.items():
             if column not in found.columns and column not in {Path(label).name for label in found.labels.values()}:
                 raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
+        for name, ours in options.renames.items():
+            if ours not in found.columns:
+                raise ParameterError("columns", f"{name}={ours}: no table has a column {name!r}")
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
         known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}
@@ -520,7 +533,7 @@ def _read_each(
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
-    kinds = sort_files(files)
+    kinds = sort_files(files, options.renames)
     named = [file for file in kinds.skipped if file.named]
     unknown = [(file, _unknown(file, known=not lenient or file is named[-1])) for file in named]
     for file, error in [*kinds.unreadable, *unknown]:

@@ -79,6 +79,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     Messages call it `source`; `campaign` is that of rows that state none. Raises DataError where no column is the
     operator, or no single one the duration.
     """
+    table = table.rename(columns=dict(options.renames))
     columns = tuple(map(str, table.columns))
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
         given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
@@ -202,6 +203,7 @@ def _numbers_or_text(column: pd.Series) -> pd.Series:
 
 def is_quantity(name: str, options: Options) -> bool:
     """Whether a column of this name holds numbers: a measure with its unit, a dimension, or repeats."""
+    name = options.renames.get(name, name)
     plain = name.strip().lower()
     return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
 

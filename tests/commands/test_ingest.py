@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import flopcast as fc
 from flopcast.api.ingesting import ingest_dispatches, ingest_measurements
 from flopcast.errors import DataError
 from flopcast.output import METADATA
@@ -176,3 +177,19 @@ def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: P
     assert result.exit_code == 2
     assert f"{file}: " in result.stderr
     assert "(chunk_gdn)" in result.stderr
+
+
+def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
+    table = pd.DataFrame({"what": ["gemm"], "card": ["MI300X"], "fmt": ["bf16"], "M_": [16], "N_": [32], "K_": [64],
+                          "took": [12.5]})  # fmt: skip
+    ours = {"what": "op", "card": "device", "fmt": "dtype_a", "M_": "m", "N_": "n", "K_": "k", "took": "duration_us"}
+    table.to_csv(tmp_path / "x.csv", index=False)
+    table.to_parquet(tmp_path / "x.parquet")
+    for data in (tmp_path / "x.csv", tmp_path / "x.parquet", table):
+        frame = fc.read(data, columns=ours).frame
+        assert frame[["op", "device", "m", "duration_us"]].to_numpy().tolist() == [["gemm", "MI300X", 16, 12.5]]
+    renames = [f"--rename={own}={name}" for own, name in ours.items()]
+    assert running.call("ingest", tmp_path / "x.csv", *renames).exit_code == 0
+    assert running.call("ingest", tmp_path / "x.csv", *renames, "--rename", "none=repeats").stderr.startswith(
+        "error: --rename "
+    )
