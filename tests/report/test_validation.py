@@ -202,7 +202,7 @@ def test_each_button_shows_one_law(copies: ValidationResult) -> None:
     assert np.array(shares).sum(axis=0).tolist() == [1] * len(figure.data)
 
 
-def test_the_terminal_shows_evidence_then_the_answer(
+def test_the_terminal_shows_the_answer_then_evidence(
     result: ValidationResult, golden: Callable[[str, str], None]
 ) -> None:
     golden("validate.txt", printed(validation_document(result)))
