@@ -177,7 +177,7 @@ def ingest(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     channels: bool = False,
@@ -206,7 +206,7 @@ def ingest(
         Which measurements, as for `read`.
     unit, default : mapping of str to str, optional
         Units, and values, of columns whose files do not state them.
-    columns : mapping of str to str, optional
+    rename : mapping of str to str, optional
         Names of columns in the files -> those of the measurement table, as for `read`.
     each : bool, default=False
         Whether every repeat is a row of its own.
@@ -254,14 +254,14 @@ def ingest(
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
     stated: dict[str, Any] = {"each": each, "keep": keep, "channels": channels, "max_bytes": max_size}
-    options = Options(dict(unit or {}), dict(default or {}), renames=dict(columns or {}), **stated)
+    options = Options(dict(unit or {}), dict(default or {}), renames=dict(rename or {}), **stated)
     check_jobs(jobs)
     with workers(jobs, cluster) as who:
         if dispatches:
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:
             return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
-        if place is None and not (where or unit or default or columns or strict) and (found := ingest_survey(paths)):
+        if place is None and not (where or unit or default or rename or strict) and (found := ingest_survey(paths)):
             return found
         return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
 

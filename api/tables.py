@@ -97,7 +97,7 @@ def read(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     jobs: int = 1,
@@ -115,7 +115,7 @@ def read(
         Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never guessed.
     default : mapping of str to str, optional
         Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is never overridden.
-    columns : mapping of str to str, optional
+    rename : mapping of str to str, optional
         Names of columns in the data -> those of the measurement table (``{"M_size": "m"}``), for tables that are called
         otherwise; ``unit`` and ``default`` take the latter.
     each : bool, default=False
@@ -141,7 +141,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(data, where, unit, default, each=each, keep=keep, jobs=jobs, columns=columns)
+    found = load_measurements(data, where, unit, default, each=each, keep=keep, jobs=jobs, rename=rename)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -255,7 +255,7 @@ def load_measurements(
     each: bool = False,
     keep: Collection[str] = (),
     jobs: int = 1,
-    columns: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> readers.Measurements:
     """Read data and keep the rows asked for.
 
@@ -263,7 +263,7 @@ def load_measurements(
     ----------
     data : path, DataFrame, Measurements, or a sequence of them, or None
         None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, unit, default, each, keep, jobs, columns
+    where, unit, default, each, keep, jobs, rename
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
@@ -280,7 +280,7 @@ def load_measurements(
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     stated = dict(unit or {}), dict(default or {})
-    options = readers.Options(*stated, each=each, keep=keep, renames=dict(columns or {}))
+    options = readers.Options(*stated, each=each, keep=keep, renames=dict(rename or {}))
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)

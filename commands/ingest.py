@@ -45,7 +45,7 @@ def command(
     where: WhereOption = None,
     unit: UnitOption = None,
     default: DefaultOption = None,
-    columns: RenameOption = None,
+    rename: RenameOption = None,
     keep: KeepOption = None,
     each: EachOption = False,
     channels: Annotated[bool, typer.Option("--channels", help="Keep every channel of per-channel counters.")] = False,
@@ -71,7 +71,7 @@ def command(
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
         **parse_rows(where, unit, default, keep=keep or ()),
-        "columns": parse_renames(columns),
+        "rename": parse_renames(rename),
         "max_size": None if max_size is None else parse_size(max_size),
     }
     check_data(data)

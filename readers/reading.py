@@ -500,7 +500,7 @@ def _tables(
                 raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
         for name, ours in options.renames.items():
             if ours not in found.columns:
-                raise ParameterError("columns", f"{name}={ours}: no table has a column {name!r}")
+                raise ParameterError("rename", f"{name}={ours}: no table has a column {name!r}")
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
         known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}

@@ -186,7 +186,7 @@ def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "x.csv", index=False)
     table.to_parquet(tmp_path / "x.parquet")
     for data in (tmp_path / "x.csv", tmp_path / "x.parquet", table):
-        frame = fc.read(data, columns=ours).frame
+        frame = fc.read(data, rename=ours).frame
         assert frame[["op", "device", "m", "duration_us"]].to_numpy().tolist() == [["gemm", "MI300X", 16, 12.5]]
     renames = [f"--rename={own}={name}" for own, name in ours.items()]
     assert running.call("ingest", tmp_path / "x.csv", *renames).exit_code == 0
