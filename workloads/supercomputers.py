@@ -414,7 +414,7 @@ def turning_point(scores: Sequence[Score]) -> Turn | None:
     --------
     >>> from flopcast.hardware import find
     >>> turning_point([hpl(find("MI250X (per GCD)"), devices, n=65536) for devices in (8, 64, 512)])
-    Turn(devices=64, why='swap')
+    Turn(devices=64, why='panel')
     """
     first = scores[0]
     most = max(first.shares, key=first.shares.__getitem__, default="")

@@ -24,7 +24,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, An
     pytest.importorskip("ipykernel", reason="needs ipykernel: uv pip install --group docs")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     at: Path = tmp_path_factory.mktemp("notebook")
-    client.NotebookClient(book, timeout=300, allow_errors=True, resources={"metadata": {"path": at}}).execute()
+    client.NotebookClient(book, timeout=None, allow_errors=True, resources={"metadata": {"path": at}}).execute()
     return [cell["outputs"] for cell in book["cells"]]
 
 

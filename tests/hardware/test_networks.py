@@ -30,7 +30,7 @@ def test_two_levels_one_level_and_another_host(tmp_path: Path) -> None:
         ("node_gpus = 8", "needs network_gbs"),
         ("node_gpus = 1.5\nnetwork_gbs = 1", "whole number"),
         ("network_gbs = 50", "needs node_gpus"),
-        ("node_gpus = 8\nnetwork_gbs = -1", "network_gbs must be a number above 0"),
+        ("node_gpus = 8\nnetwork_gbs = -1", "network_gbs must be a number from"),
         ("network_gb = 50", "did you mean network_gbs"),
         ("host = 1", "table"),
         ("[host]\nnetwork_gbs = true", "host.*network_gbs"),

@@ -61,7 +61,7 @@ def test_the_user_states_a_unit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "units", "message"),
     [
-        ("time", {}, r"mine\.csv.*'time'.*time=ms"),
+        ("time", {}, r"mine\.csv.*'time'.*time=us"),
         ("latency_ms,time_us", {}, r"latency_ms.*time_us.*latency_ms=ms"),
         (
             "cost,x",
