@@ -34,7 +34,7 @@ from ..report.html import Shown, page
 from ..report.notebook import framed
 from ..report.predictions import Identity, write_file
 from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder, read_run
-from ..report.training import training_document
+from ..report.training import left_out, training_document
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
@@ -557,7 +557,8 @@ def needed(
         What could be measured, as for `advise`: the training data themselves, where they have rows of the host that the
         target lacks.
     half_width : float, optional
-        Of predictions, in place of the run's honest error on unseen rows; expected to fall as the error does.
+        Of predictions, in place of the run's honest error under the scheme that its model is saved for; expected to
+        fall as the error does.
     **settings
         Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``seed``.
 
@@ -575,11 +576,13 @@ def needed(
     """
     check_need(need)
     trained = run_of(run)
-    honest = [cv["selected"]["e_out"] for cv in trained.metrics["cv"] if (cv.get("selected") or {}).get("e_out")]
-    if half_width is None and not honest:
-        raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
-    now = half_width if half_width is not None else float(honest[0]) / 100
-    what = "error on unseen rows" if half_width is None else "half-width of the widest tenth of the rows"
+    scheme = trained.metrics["model"]["scheme"]
+    now, what = half_width, "half-width that nine rows in ten keep"
+    if now is None:
+        chosen = next((cv.get("selected") for cv in trained.metrics["cv"] if cv["scheme"] == scheme), None)
+        if not chosen:
+            raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
+        now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
     if now <= need or not items(candidates):
         return Need(need, now, what=what)
     try:

@@ -173,7 +173,7 @@ class Need:
     @property
     def told(self) -> Remark:
         """The answer: ``need-reached``; else ``need-not-reached`` with the measurements that would reach it, if any."""
-        asked, known = f"±{100 * self.need:g} %", f"±{100 * self.now:.3g} %"
+        asked, known = f"{100 * self.need:g} %", f"{100 * self.now:.3g} %"
         values: dict[str, Any] = {"need": self.need, "now": self.now, "what": self.what}
         if self.reached:
             return remark("need-reached", f"needed {asked}: reached, the {self.what} is {known}", **values)
@@ -182,8 +182,6 @@ class Need:
         text = f"needed {asked}: not reached, the {self.what} is {known}"
         if taken:
             what, after = " and ".join(way for way, _ in taken), taken[-1][1]
-            text += (
-                f"; {what} would {'leave' if enough is None else 'reach it, with'} ±{100 * after:.3g} %, as expected"
-            )
+            text += f"; {what} would {'leave' if enough is None else 'reach it, with'} {100 * after:.3g} %, as expected"
         values |= {"ways": [way for way, _ in taken], "after": taken[-1][1] if taken else None}
         return remark("need-not-reached", text, **values, enough=enough is not None)
