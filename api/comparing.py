@@ -1,10 +1,10 @@
-"""Comparing: two runs, traces, tables, projections or forecasts, to what differs and where it comes from."""
+"""Comparing: runs, traces, tables, projections or forecasts, two or more, to what differs and where it comes from."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -20,7 +20,18 @@ from ..evaluation.paired import Estimate, SchemeComparison, common_rows, compare
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, TraceFailure, read_traces
-from ..report.comparing import estimates_document, runs_document, tables_document, traces_document
+from ..report.comparing import (
+    Answers,
+    answers_of_estimates,
+    answers_of_runs,
+    answers_of_tables,
+    answers_of_traces,
+    estimates_document,
+    runs_document,
+    several_document,
+    tables_document,
+    traces_document,
+)
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.run_folder import METRICS, read_run
@@ -72,6 +83,10 @@ class RunComparison(Shown):
         """Return the comparison as `report` shows it on terminals and pages."""
         return runs_document(self.names, self.metrics, self.schemes, self.common)
 
+    def answers(self) -> Answers:
+        """Return what is compared in few figures, each of both sides."""
+        return answers_of_runs(self.schemes)
+
 
 @dataclass(frozen=True)
 class TraceComparison(Shown):
@@ -91,9 +106,18 @@ class TraceComparison(Shown):
         """One row per kind of call, the largest difference first (`TraceChanges.calls`)."""
         return self.found.calls
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """What they are called."""
+        return self.found.before.label, self.found.after.label
+
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
         return traces_document(self.found)
+
+    def answers(self) -> Answers:
+        """Return what is compared in few figures, each of both sides."""
+        return answers_of_traces(self.found)
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,10 @@ class TableComparison(Shown):
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
         return tables_document(self.names, self.table, self.level)
+
+    def answers(self) -> Answers:
+        """Return what is compared in few figures, each of both sides."""
+        return answers_of_tables(self.table)
 
 
 @dataclass(frozen=True)
@@ -147,23 +175,63 @@ class EstimateComparison(Shown):
         """Return the comparison as `report` shows it on terminals and pages."""
         return estimates_document(self.names, self.kind, self.table, self.level)
 
+    def answers(self) -> Answers:
+        """Return what is compared in few figures, each of both sides."""
+        return answers_of_estimates(self.table)
+
+
+Comparison = RunComparison | TraceComparison | TableComparison | EstimateComparison
+
+
+@dataclass(frozen=True)
+class SeveralComparison(Shown):
+    """Three or more of a kind side by side, each against the first.
+
+    Attributes
+    ----------
+    pairs : tuple of RunComparison, TraceComparison, TableComparison or EstimateComparison
+        The first and each of the others; runs on the rows that all of them predicted.
+    """
+
+    files = FILES
+    pairs: tuple[Comparison, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return (self.pairs[0].names[0], *(pair.names[1] for pair in self.pairs))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The tables of the pairs, below one another; ``second_is`` names the other of each."""
+        return pd.concat([pair.table.assign(second_is=pair.names[1]) for pair in self.pairs], ignore_index=True)
+
+    def document(self) -> Document:
+        """Return the comparison as `report` shows it on terminals and pages."""
+        return several_document(
+            self.names, [pair.answers() for pair in self.pairs], [pair.document() for pair in self.pairs]
+        )
+
+
+Given = str | Path | Evidence | ProjectedTrace | Forecasts
+
 
 def compare(
-    first: str | Path | Evidence | ProjectedTrace | Forecasts,
-    second: str | Path | Evidence | ProjectedTrace | Forecasts,
-    *,
+    first: Given | Sequence[Given],
+    *others: Given,
     interval: float = 0.95,
     where: Where = None,
     default: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> RunComparison | TraceComparison | TableComparison | EstimateComparison:
-    """Compare two runs, two profilers' traces of a workload, two tables, two projections or two forecasts.
+) -> Comparison | SeveralComparison:
+    """Compare runs, profilers' traces of a workload, tables, projections or forecasts: two, or several with the first.
 
     Parameters
     ----------
-    first, second : path or Run
+    first, *others : path or Run
         Run folders that `train` wrote, or runs; files or folders with one trace each, or with measurements: of another
-        release, driver or day; or what `project` or `forecast` returned or saved, its folder or its JSON.
+        release, driver or day; or what `project` or `forecast` returned or saved, its folder or its JSON. A list of
+        them may be given instead.
     interval : float, default=0.95
         Of the intervals of differences between runs and of ratios between tables.
     where : mapping or sequence of str, optional
@@ -175,13 +243,13 @@ def compare(
 
     Returns
     -------
-    RunComparison, TraceComparison, TableComparison or EstimateComparison
+    RunComparison, TraceComparison, TableComparison, EstimateComparison or SeveralComparison
         With ``table``, a page and JSON.
 
     Raises
     ------
     FlopcastError
-        One is neither, the other is of another kind, or the runs share no scheme of cross-validation.
+        Fewer than two were given, they are not of one kind, or the runs share no scheme of cross-validation.
 
     Examples
     --------
@@ -193,41 +261,75 @@ def compare(
     True
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
-    answers = [found for one in (first, second) if (found := _answers(one)) is not None]
-    if len(answers) == 2:
-        kinds = [_KINDS[next(iter(_KINDS.keys() & one.keys()))] for one in answers]
-        if kinds[0] != kinds[1]:
-            raise DataError(f"{kinds[0]} and {kinds[1]} cannot be compared: give two of a kind")
-        paths = (Path(str(one)) if isinstance(one, str | Path) else Path(name)
-                 for one, name in ((first, "first"), (second, "second")))  # fmt: skip
-        pairs = (_projections if kinds[0] == "projections" else _forecasts)(answers[0], answers[1])
-        rows = [_row(*pair, interval) for pair in pairs]
-        return EstimateComparison(_names(*paths), kinds[0], pd.DataFrame(rows), interval)
-    runs_of = [not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in (first, second)]
-    if not any(runs_of):
-        options = Options(defaults=dict(default or {}))
-        paths = Path(str(first)), Path(str(second))
-        names, held = _names(*paths), [_traces(path, options) for path in paths]
-        if not any(held):
-            tables = [load_measurements(path, where, default=default).frame for path in paths]
-            return TableComparison(names, drift(*tables, level=interval, seed=seed), interval)
+    given: list[Any] = [*first] if isinstance(first, list | tuple) and not others else [first, *others]
+    if len(given) < 2:
+        raise ParameterError("others", "must name what the first is compared with: give two or more")
+    called = ["first", "second", *(f"no. {place}" for place in range(3, len(given) + 1))]
+    names = _names([Path(one if isinstance(one, str | Path) else getattr(one, "folder", None) or name)
+                    for one, name in zip(given, called, strict=True)])  # fmt: skip
+    answers = [found for one in given if (found := _answers(one)) is not None]
+    if len(answers) == len(given):
+        pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
+    elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
+        pairs = _of_runs([_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval, seed)
+    else:
+        pairs = _of_measured([*map(Path, given)], names, interval, where, default, seed)
+    return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
+
+
+def _of_answers(answers: Sequence[dict[str, Any]], names: Sequence[str], level: float) -> list[EstimateComparison]:
+    """Compare projections, or forecasts, with the first."""
+    kinds = [_KINDS[next(iter(_KINDS.keys() & one.keys()))] for one in answers]
+    for kind in kinds:
+        if kind != kinds[0]:
+            raise DataError(f"{kinds[0]} and {kind} cannot be compared: give those of one kind")
+    matched = _projections if kinds[0] == "projections" else _forecasts
+    tables = [pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]) for other in answers[1:]]
+    return [
+        EstimateComparison((names[0], name), kinds[0], table, level)
+        for name, table in zip(names[1:], tables, strict=True)
+    ]
+
+
+def _of_measured(
+    paths: Sequence[Path], names: Sequence[str], level: float, where: Where, default: Mapping[str, str] | None,
+    seed: int,
+) -> Sequence[TraceComparison | TableComparison]:  # fmt: skip
+    """Compare traces, or tables of measurements, with the first."""
+    held = [_traces(path, Options(defaults=dict(default or {}))) for path in paths]
+    if any(held):
         traces = [(name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)]
-        return TraceComparison(trace_changes(traces))
-    runs = [_evidence(run, name) for run, name in ((first, "first"), (second, "second"))]
-    metrics, predictions = (runs[0][1], runs[1][1]), (runs[0][2], runs[1][2])
-    units = {one["data"]["metric"] for one in metrics}
+        steps = all(trace.dispatches["step"].notna().any() for _, trace in traces)
+        return [TraceComparison(trace_changes([traces[0], other], steps=steps)) for other in traces[1:]]
+    tables = [load_measurements(path, where, default=default).frame for path in paths]
+    return [
+        TableComparison((names[0], name), drift(tables[0], other, level=level, seed=seed), level)
+        for name, other in zip(names[1:], tables[1:], strict=True)
+    ]
+
+
+def _of_runs(
+    runs: Sequence[tuple[dict[str, Any], pd.DataFrame]], names: Sequence[str], level: float, seed: int
+) -> list[RunComparison]:
+    """Compare runs with the first, on the rows that all predicted."""
+    units = {one["data"]["metric"] for one, _ in runs}
     if len(units) > 1:
         raise DataError(f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of one")
-    common = common_rows(*predictions)
-    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one in metrics]
-    both = [name for name in schemes[0] if name in schemes[1]]
-    if not both:
-        raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
-    found = (
-        compare_scheme((schemes[0][name], schemes[1][name]), predictions, common, level=interval, seed=seed)
-        for name in both
-    )
-    return RunComparison(_names(runs[0][0], runs[1][0]), metrics, tuple(found), len(common))
+    (metrics, predictions), found = runs[0], list[RunComparison]()
+    matched = [common_rows(predictions, other) for _, other in runs[1:]]
+    everywhere = set(matched[0]["row_first"]).intersection(*(rows["row_first"] for rows in matched))
+    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one, _ in runs]
+    for name, rows, (told, other), own in zip(names[1:], matched, runs[1:], schemes[1:], strict=True):
+        common = rows[rows["row_first"].isin(everywhere)].reset_index(drop=True)
+        both = [scheme for scheme in schemes[0] if scheme in own]
+        if not both:
+            raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
+        compared = [
+            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level, seed=seed)
+            for one in both
+        ]
+        found.append(RunComparison((names[0], name), (metrics, told), tuple(compared), len(common)))
+    return found
 
 
 _KINDS: Final = {"classes": "projections", "forecasts": "forecasts"}
@@ -348,20 +450,20 @@ def _one(found: list[Annotated], path: Path) -> Annotated:
     return found[0]
 
 
-def _evidence(run: object, parameter: str) -> tuple[Path, dict[str, Any], pd.DataFrame]:
-    """Return what a run is called, its metrics and its predictions."""
+def _evidence(run: object, parameter: str) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return the metrics and the predictions of a run."""
     if isinstance(run, str | Path):
-        return Path(run), *read_run(Path(run))
+        return read_run(Path(run))
     predictions: Any = getattr(run, "predictions", None)
     if not isinstance(predictions, pd.DataFrame):
         raise ParameterError(parameter, f"must be a run or the folder of one, got {type(run).__name__}")
     made: Any = run
-    return made.folder or Path(parameter), made.metrics, predictions
+    return made.metrics, predictions
 
 
-def _names(first: Path, second: Path) -> tuple[str, str]:
-    """Return the last parts of two paths that differ, as what they are called."""
-    for one, other in zip(reversed(first.resolve().parts), reversed(second.resolve().parts), strict=False):
-        if one != other:
-            return one, other
-    return f"{first.name} (1)", f"{second.name} (2)"
+def _names(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return the last parts of paths that all differ, as what they are called."""
+    for parts in zip(*(reversed(path.resolve().parts) for path in paths), strict=False):
+        if len(set(parts)) == len(paths):
+            return parts
+    return tuple(f"{path.name} ({place})" for place, path in enumerate(paths, 1))

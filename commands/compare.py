@@ -1,4 +1,4 @@
-"""Two runs, traces, tables or answers side by side: ``flopcast compare A B`` says what differs, and why."""
+"""Runs, traces, tables or answers side by side: ``flopcast compare A B C`` says what differs, and why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from .options import (
 )
 
 PLACE = 50
-EXAMPLES = ("flopcast compare runs/spring runs/autumn --out compared/", "flopcast compare before.json.gz after.json.gz")
+EXAMPLES = (
+    "flopcast compare runs/spring runs/autumn --out compared/",
+    "flopcast compare runs/spring runs/summer runs/autumn",
+    "flopcast compare before.json.gz after.json.gz",
+)
 
 FILES = ("compare.json", "compare.html")
 
@@ -33,7 +37,9 @@ def command(
         Path,
         typer.Argument(metavar="FIRST", help="A run folder, a trace, measurements, or what project or forecast saved."),
     ],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another of its kind.")],
+    others: Annotated[
+        list[Path], typer.Argument(metavar="OTHERS", help="Others of its kind, each compared with the first.")
+    ],
     interval: IntervalOption = 0.95,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for compare.json and compare.html.")] = None,
     where: WhereOption = None,
@@ -42,21 +48,22 @@ def command(
     every: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
+    """Compare runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
 
     Runs are compared by model and group on the rows that both predicted. Traces are matched by operator and shape; the
     difference of their times is taken apart without rest. Of measurements, the times of the problems that both hold. Of
-    projections and forecasts, ratio and difference with paired intervals: errors that both make alike cancel.
+    projections and forecasts, ratio and difference with paired intervals: errors that both make alike cancel. Several
+    are compared with the first, figure by figure, runs on the rows that all predicted.
     """
     if out is not None:
-        check_output(out, FILES, [first, second])
+        check_output(out, FILES, [first, *others])
     columns = parse_defaults(default)
-    check_data([first, second])
-    announce("reading both", quiet=as_json)
+    check_data([first, *others])
+    announce("reading them", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = compare(first, second, interval=interval, where=where, default=columns, seed=seed)
+    found = compare(first, *others, interval=interval, where=where, default=columns, seed=seed)
     if out is not None:
         found.save(out, made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

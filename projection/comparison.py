@@ -653,15 +653,15 @@ class TraceChanges:
         return self.after.total_us - self.before.total_us
 
 
-def trace_changes(traces: Sequence[tuple[str, Annotated]]) -> TraceChanges:
-    """Compare two traces, each with its label.
+def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True) -> TraceChanges:
+    """Compare two traces, each with its label: step by step where both record steps, unless ``steps`` is False.
 
     Raises
     ------
     DataError
         One has no kernels.
     """
-    per_step = all(trace.dispatches["step"].notna().any() for _, trace in traces)
+    per_step = steps and all(trace.dispatches["step"].notna().any() for _, trace in traces)
     sides, calls, sums = [], [], []
     for label, trace in traces:  # of steps where both traces have some; of the GPU with the longest time
         rows = trace.dispatches

@@ -1,12 +1,14 @@
-"""Two runs, traces, tables, projections or forecasts side by side, as documents: what differs, and where from."""
+"""Runs, traces, tables, projections or forecasts side by side, as documents: what differs, and where from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pandas as pd
 
+from ..errors import DataError
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from .document import (
@@ -282,6 +284,13 @@ def traces_document(found: TraceChanges) -> Document:
     )
 
 
+def _estimated(row: Mapping[Any, Any], name: str) -> str:
+    """Return an estimate, or with its sign a difference of two, with its unit."""
+    value = row[name]
+    size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {row['unit']}"
+    return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
+
+
 def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -> Document:
     """Return two tables of measurements side by side, for terminal, page and machines."""
     heads = (
@@ -319,17 +328,12 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
                           f"its {100 * level:g} % interval", "shared errors")),
     )  # fmt: skip
 
-    def shown(row: Mapping[Any, Any], name: str) -> str:
-        value = row[name]
-        size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {row['unit']}"
-        return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
-
     each = records(found)
     cells = [
         (
-            str(row["what"]), shown(row, "first"), shown(row, "second"), f"{row['ratio']:.3f}",
-            between(row["ratio_lower"], row["ratio_upper"]), shown(row, "difference"),
-            f"{shown(row, 'lower')} … {shown(row, 'upper')}", share(row["shared"], 0),
+            str(row["what"]), _estimated(row, "first"), _estimated(row, "second"), f"{row['ratio']:.3f}",
+            between(row["ratio_lower"], row["ratio_upper"]), _estimated(row, "difference"),
+            f"{_estimated(row, 'lower')} … {_estimated(row, 'upper')}", share(row["shared"], 0),
         )
         for row in each
     ]  # fmt: skip
@@ -344,7 +348,7 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead=kind,
-        opening=[Headline(str(first["what"]), shown(first, "second"), shown(first, "first"), answer)],
+        opening=[Headline(str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer)],
         sections=[Section("Answer by answer", [Table(heads, rows(cells), "answer by answer", caption, shown=20)])],
         data={
             "schema": SCHEMA,
@@ -355,6 +359,155 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
             "answers": each,
         },
     )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A figure of two that are compared: its value and words on each side, the second against the first in words.
+
+    ``apart`` is whether they differ by more than chance, or than the errors of both; None where that is not known.
+    """
+
+    first: tuple[float, str]
+    second: tuple[float, str]
+    against: str
+    apart: bool | None
+
+
+Answers = Mapping[str, Answer]
+"""What a figure is -> it, the most important first."""
+
+
+def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
+    """Return the errors of the models that two runs selected, by scheme."""
+    found = {}
+    for one in reversed(schemes):  # groups that nobody measured first
+        if (pair := one.paired) is not None:
+            reach = NONE if pair.lower is None else f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
+            found[f"error, {left_out(one.scheme)}"] = Answer(
+                (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
+                (pair.second, f"{percent(pair.second)} ({one.names[1]})"),
+                f"{pair.difference:+.1f} points{reach}", None if pair.lower is None else pair.apart,
+            )  # fmt: skip
+    return found
+
+
+def answers_of_traces(found: TraceChanges) -> Answers:
+    """Return the times of two traces: end to end, of all activities, and busy."""
+    sides = found.before, found.after
+    reach = found.interval_us
+    apart = None if reach is None else reach[0] > 0 or reach[1] < 0
+    read = {"end to end": "total_us", "activities": "kernels_us", "busy": "busy_us"}
+    step = ", a step" if sides[0].steps else ""
+    made = {}
+    for what, name in read.items():
+        one, other = (float(getattr(side, name)) for side in sides)
+        size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)" if one else signed(other)
+        known_apart = apart if name == "kernels_us" else None
+        made[what + step] = Answer((one, duration(one)), (other, duration(other)), size, known_apart)
+    return made
+
+
+def answers_of_tables(found: pd.DataFrame) -> Answers:
+    """Return how the times of each operator changed between two tables, the most problems first."""
+    made = {}
+    for row in found.sort_values("problems", ascending=False, kind="stable").to_dict("records"):
+        formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
+        what = " ".join(filter(None, (row["op"], formats, f"on {row['device']}", "/ the first")))
+        reach = f"{between(row['lower'], row['upper'])} of {counted(row['problems'], 'problem')}"
+        apart = (row["lower"] > 1 or row["upper"] < 1) if known(row["lower"]) else None
+        made[what] = Answer((1.0, "1"), (row["ratio"], f"{row['ratio']:.3f}"), reach, apart)
+    return made
+
+
+def answers_of_estimates(found: pd.DataFrame) -> Answers:
+    """Return the answers that two projections, or two sets of forecasts, have in common."""
+    made = {}
+    for row in records(found):
+        first, second = ((row[side], _estimated(row, side)) for side in ("first", "second"))
+        reach = f"{row['ratio']:.3f} times ({between(row['ratio_lower'], row['ratio_upper'])})"
+        alike = [one for one in str(row["what"]).split(", ") if "→" not in one]  # fields that both sides share
+        what = ", ".join(alike) or f"answer {len(made) + 1}"
+        made[what if what not in made else f"{what} ({len(made) + 1})"] = Answer(first, second, reach, row["apart"])
+    return made
+
+
+def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]) -> Document:
+    """Return three or more side by side, for terminal, page and machines.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What they are called, the first before the others.
+    answers, pairs : sequence
+        Of each of the others against the first.
+    """
+    figures = [what for what in answers[0] if all(what in other for other in answers)]
+    if not figures:
+        raise DataError(f"{', '.join(names)}: nothing was measured or answered in all of them, so nothing is compared")
+    bars, told, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
+    for what in figures:
+        each = [other[what] for other in answers]
+        values = [each[0].first, *(one.second for one in each)]
+        largest = max(value for value, _ in values) or 1.0
+        apart = [False, *(one.apart for one in each)]
+        bars.append(
+            Bars(what, [Bar(name, value / largest, text, "accent" if differs else "")
+                        for name, (value, text), differs in zip(names, values, apart, strict=True)])
+        )  # fmt: skip
+        notes = [("", ""), *((one.against, _APART[one.apart]) for one in each)]
+        told += [
+            Row((what, name, text, *note), "strong" if note[1] == _APART[True] else "")
+            for name, (_, text), note in zip(names, values, notes, strict=True)
+        ]
+        machine += [
+            {"what": what, "name": name, "value": one.second[0], "first": one.first[0], "against": one.against,
+             "apart": one.apart}
+            for name, one in zip(names[1:], each, strict=True)
+        ]  # fmt: skip
+    lead = [other[figures[0]] for other in answers]
+    said = [
+        f"{_APART[state]}: {', '.join(alike)}"
+        for state in _APART
+        if (alike := [name for name, one in zip(names[1:], lead, strict=True) if one.apart is state])
+    ]
+    answer = "; ".join(f"{name}: {one.second[1]}" for name, one in zip(names[1:], lead, strict=True))
+    heads = (Column("figure"), Column("of", "cut"), Column("is", "number"), *columns("against the first", "that is"))
+    caption = "on the rows that all of them predicted" if pairs[0].data["kind"] == "runs" else ""
+    sections = [Section("Side by side", [Table(heads, told, "figure by figure", caption, shown=20)])]
+    for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), 1):
+        for one in pair.sections:
+            anchor = f"{place}-{one.anchor or one.heading.lower().replace(' ', '-')}"
+            parts = [
+                replace(part, name=f"{part.name}-{place}") if isinstance(part, Table | Listing) and part.name else part
+                for part in one.parts
+            ]
+            sections.append(Section(f"{name}: {one.heading}", parts, anchor, f"{name}: {one.link or one.heading}"))
+    return Document(
+        title=", ".join(names),
+        lead=pairs[0].lead,
+        opening=[
+            Headline(figures[0], answer, f"{names[0]}: {lead[0].first[1]}", f"{'; '.join(said)}."),
+            *bars[:_SMALL],
+        ],
+        sections=sections,
+        data={
+            "schema": SCHEMA,
+            "kind": "several",
+            "names": list(names),
+            "answers": machine,
+            "pairs": [dict(pair.data) for pair in pairs],
+        },
+    )
+
+
+_APART: Final[dict[bool | None, str]] = {
+    True: "more than chance",
+    False: "cannot be told apart",
+    None: "chance is not known",
+}
+"""`Answer.apart` -> what that comes to."""
+_SMALL: Final = 9  # figures that a page draws as bars
 
 
 def trace_sentence(found: TraceChanges) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
+from os.path import isdir, isfile  # False of a name too long to be one, where those of Path raise
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,9 +61,9 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     if isinstance(model, Mapping):
         return from_config(model)
     path, name = Path(model), str(model)
-    if path.suffix == ".json" or path.is_dir():
-        return _read(path / "config.json" if path.is_dir() else path)
-    if path.is_file():
+    if path.suffix == ".json" or isdir(path):
+        return _read(path / "config.json" if isdir(path) else path)
+    if isfile(path):
         raise DataError(
             "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
             source=str(path),

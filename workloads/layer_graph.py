@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from graphlib import CycleError, TopologicalSorter
+from os.path import isfile  # False of a name too long to be one, where Path.is_file raises
 from pathlib import Path
 from typing import Any, Final
 
@@ -218,7 +219,7 @@ def _of_contents(found: Mapping[str, Any], name: str, unit: str, tp: int) -> Lay
 
 
 def _is_trace(path: Path) -> bool:
-    if not path.is_file():
+    if not isfile(path):
         return False
     from ..readers.execution_trace import is_execution_trace
     from ..readers.files import head
@@ -227,7 +228,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def _is_mpi(path: Path) -> bool:
-    if not path.is_file() or path.suffix.lower() in (".csv", ".json"):
+    if not isfile(path) or path.suffix.lower() in (".csv", ".json"):
         return False
     from ..readers.mpi_trace import is_mpi_trace
 
@@ -235,7 +236,7 @@ def _is_mpi(path: Path) -> bool:
 
 
 def _is_onnx(path: Path) -> bool:
-    return path.suffix.lower() == ".onnx" and path.is_file()
+    return path.suffix.lower() == ".onnx" and isfile(path)
 
 
 def _is_published(found: Mapping[str, Any]) -> bool:
@@ -248,7 +249,7 @@ def _is_published(found: Mapping[str, Any]) -> bool:
 def _json(path: Path) -> dict[str, Any]:
     """Return the object of a file, an empty one where it holds another thing or is not there."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found = json.loads(path.read_text(encoding="utf-8")) if isfile(path) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

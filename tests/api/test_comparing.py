@@ -184,3 +184,44 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
     fc.project(write_trace(tmp_path / "t.json"), target="MI355X").save(tmp_path / "b")
     with pytest.raises(DataError, match="forecasts and projections"):
         fc.compare(tmp_path / "a", tmp_path / "b")
+
+
+def test_several_runs_stand_on_the_rows_that_all_of_them_predicted() -> None:
+    ape = errors(100, 0)
+    spans = (np.arange(80), np.arange(20, 100), np.arange(10, 60))
+    runs = [Run({"OLS": ape[rows] - place}, rows) for place, rows in enumerate(spans)]
+    found = fc.compare(runs)
+    assert found.names == ("first", "second", "no. 3")
+    assert [pair.common for pair in found.pairs] == [40, 40]
+    (first,) = {pair.schemes[0].paired.first for pair in found.pairs}
+    assert first == pytest.approx(ape[20:60].mean())
+    second, third = found.document().data["answers"]
+    assert (second["value"] - second["first"], third["value"] - third["first"]) == pytest.approx((-1, -2))
+    assert (second["apart"], third["apart"]) == (True, True)
+    assert set(found.table["second_is"]) == {"second", "no. 3"}
+    with pytest.raises(ParameterError, match="two or more"):
+        fc.compare(runs[:1])
+
+
+def test_several_tables_and_forecasts_are_set_beside_the_first(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.csv" for name in ("spring", "summer", "autumn")]
+    for path, factor in zip(paths, (1.0, 1.2, 0.5), strict=True):
+        measured(factor).to_csv(path, index=False)
+    told = call("compare", *paths, "--json", "--out", tmp_path / "out")
+    found = json.loads(told.stdout)
+    assert found["names"] == ["spring.csv", "summer.csv", "autumn.csv"]
+    assert [one["value"] for one in found["answers"]] == pytest.approx([1.2, 0.5], rel=0.01)
+    assert "summer.csv" in (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
+    fields = {"gpus": 8, "dtype": "fp8", "batch": [1, 16], "input_len": 128, "output_len": 128}
+    forecasts = [fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X", "H200")]
+    answers = fc.compare(forecasts).document().data["answers"]
+    assert [one["what"] for one in answers] == ["batch 1", "batch 1", "batch 16", "batch 16"]
+    assert [one["value"] for one in answers[1::2]] == forecasts[2].table["predicted"].tolist()
+
+
+def test_several_traces_are_compared_step_by_step_only_where_all_have_steps(tmp_path: Path) -> None:
+    paths = [write_trace(tmp_path / f"{name}.json") for name in "abc"]
+    answers = fc.compare(*paths).document().data["answers"]
+    assert {(one["name"], one["against"]) for one in answers if one["what"].startswith("end")} == {
+        ("b.json", "+0 µs (+0.0 %)"), ("c.json", "+0 µs (+0.0 %)"),
+    }  # fmt: skip

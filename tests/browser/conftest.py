@@ -28,7 +28,7 @@ COMMANDS = {
     "--out OUT",
     "deployments": "forecast llama-3.1-70b --gpu MI300X,H200 --ttft 2s --tpot 50ms --rate 4/s --price $2 --out OUT",
     "scale": f"scale predict {EMBEDDED / 'scale_model.csv'} --where benchmark=bfs,dct --fit 8,16 --sizes 128 --out OUT",
-    "compare": "compare TRAIN TRAIN --out OUT",
+    "compare": "compare TRAIN TRAIN TRAIN --out OUT",
     "compare-traces": "compare TRACE TRACE --out OUT",
     "power": "power profile LOG --executions EXECUTIONS --clocks CLOCKS --window-us 1000 --out OUT",
     "training-step": "forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096 --out OUT",

@@ -197,7 +197,14 @@ def test_what_cannot_be_names_its_parameter(change: dict[str, Any], parameter: s
 
 
 def test_the_other_rows_are_answered() -> None:
-    bad = [{"model": "nonesuch"}, {"nonsense": 1}, {"gpu": "MI999"}, {"release": "vllm-9"}, {"dtype": "fp3"}]
+    bad = [
+        {"model": "nonesuch"},
+        {"model": "7" * 999},
+        {"nonsense": 1},
+        {"gpu": "MI999"},
+        {"release": "vllm-9"},
+        {"dtype": "fp3"},
+    ]
     found = forecast_all([{**ASKED, "batch": 8, **change} for change in ({}, *bad, {"batch": 1})])
     assert [one.reason is None for one in found] == [True, *[False] * len(bad), True]
     assert all("\n" not in str(one.reason.values) for one in found if one.reason)
