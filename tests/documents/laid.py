@@ -320,6 +320,7 @@ LAID: Final[dict[str, Maker]] = {
     "runs/fp8": run,
     "runs/other": partial(run, seed=4),
     "runs/spring": run,
+    "runs/summer": run,
     "runs/autumn": partial(run, seed=4),
     "scale runs.csv": sizes,
     "calibrate runs.csv": answered,
