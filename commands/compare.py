@@ -24,7 +24,7 @@ from .options import (
 PLACE = 50
 EXAMPLES = (
     "flopcast compare runs/spring runs/autumn --out compared/",
-    "flopcast compare runs/spring runs/summer runs/autumn",
+    "flopcast compare runs/fp8 runs/spring runs/summer",
     "flopcast compare before.json.gz after.json.gz",
 )
 

@@ -444,7 +444,7 @@ def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Se
     """
     figures = [what for what in answers[0] if all(what in other for other in answers)]
     if not figures:
-        raise DataError(f"{', '.join(names)}: nothing was measured or answered in all of them, so nothing is compared")
+        raise DataError(f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is compared")
     bars, told, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
     for what in figures:
         each = [other[what] for other in answers]
