@@ -8,6 +8,13 @@ import pytest
 
 from flopcast.api.training import train
 from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
+from flopcast.tests.commands.running import few_replicates
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw few bootstrap samples."""
+    few_replicates(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,23 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+import pytest
 import typer.testing
 from typer.main import get_command
 
 from flopcast.commands.app import app
+from flopcast.evaluation import checking, law_comparison, linear_scaling
+from flopcast.evaluation.cluster_bootstrap import bootstrap
+from flopcast.scaling import devices
 
 typer.testing._get_command = cache(get_command)  # made anew for each call it takes as long as a brief command
 WIDE = {"COLUMNS": "160"}
+
+
+def few_replicates(patch: pytest.MonkeyPatch) -> None:
+    """Let verdicts and their intervals rest on 100 bootstrap samples; on all of them: `tests.evaluation`."""
+    for module in (checking, devices, law_comparison, linear_scaling):
+        patch.setattr(module, "bootstrap", lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}))
 
 
 class Ended(NamedTuple):

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import flopcast as fc
 from flopcast.tests.commands import running
 
 call = partial(running.call, "curve")
-TWO = {"host": "MI300X", "target": "MI355X", "models": "Additive"}
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +27,25 @@ def pairs() -> pd.DataFrame:
     return pd.concat([host, target], ignore_index=True)
 
 
-def test_a_host_that_tells_all_is_worth_more_than_rows(pairs: pd.DataFrame) -> None:
-    found = fc.curve(pairs, rows=[40, 20], draws=2, **TWO).table.set_index(["rows", "way"])
-    assert found.index.tolist() == [(k, way) for k in (20, 40) for way in ("target alone", "from the host")]
-    known, alone = (found.xs(way, level="way") for way in ("from the host", "target alone"))
+def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it(
+    pairs: pd.DataFrame, tmp_path: Path
+) -> None:
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "5000,40,20", "--draws", 2]
+    code, out, _ = call(tmp_path / "pairs.csv", *words, "--json", "--out", tmp_path / "curve")
+    found = json.loads(out)
+    assert code == 0
+    assert found["left_out"] == [5000]
+    assert found == json.loads((tmp_path / "curve" / "curve.json").read_text())
+    assert "plotly" in (tmp_path / "curve" / "curve.html").read_text()
+    table = pd.DataFrame(found["curve"]).set_index(["rows", "way"])
+    assert table.index.tolist() == [(k, way) for k in (20, 40) for way in ("target alone", "from the host")]
+    known, alone = (table.xs(way, level="way") for way in ("from the host", "target alone"))
     assert known["e_out"].max() < 4  # 2 % of scatter, and a line from 20 rows
     assert alone["e_out"].min() > 15  # the host's 30 % of scatter is in the target's times too
     assert (known["least"] <= known["e_out"]).all()
     assert (known["e_out"] <= known["greatest"]).all()
     assert known["coverage"].between(0.7, 1).all()
-
-
-def test_the_command_says_it_and_writes_it(pairs: pd.DataFrame, tmp_path: Path) -> None:
-    pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "20,5000", "--draws", 1]
-    code, out, _ = call(tmp_path / "pairs.csv", *words, "--json", "--out", tmp_path / "curve")
-    found = json.loads(out)
-    assert code == 0
-    assert [one["rows"] for one in found["curve"]] == [20, 20]
-    assert found["left_out"] == [5000]
-    assert found == json.loads((tmp_path / "curve" / "curve.json").read_text())
-    assert "plotly" in (tmp_path / "curve" / "curve.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -332,13 +332,15 @@ def test_data_are_needed(run: Path) -> None:
         predict(run, [])
 
 
-def test_the_script_runs_from_the_root(run: Path, tmp_path: Path) -> None:
+def test_the_script_runs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    ran = subprocess.run(
-        [sys.executable, "predict.py", run, data, "--json"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert json.loads(ran.stdout)["predicted"] == 1
-    assert ran.stderr == ""
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(run), str(data), "--json"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "predict.py"), run_name="__main__")
+    printed = capsys.readouterr()
+    assert (ended.value.code, json.loads(printed.out)["predicted"], printed.err) == (0, 1, "")
 
 
 def test_devices_of_the_catalogue_are_known_by_any_name(tmp_path: Path) -> None:

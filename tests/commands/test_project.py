@@ -13,7 +13,6 @@ import pytest
 
 from flopcast.api.projecting import FILES, ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
-from flopcast.api.training import train
 from flopcast.commands import project as command
 from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
@@ -26,6 +25,7 @@ from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.report.document import Table
 from flopcast.report.terminal import SCREEN
 from flopcast.tests.commands import running
+from flopcast.tests.commands.predicted_runs import measured, save_run
 from flopcast.tests.readers.kineto.made_up import write_trace
 
 invoke = partial(running.call, "project")
@@ -201,16 +201,9 @@ def test_measurements_are_read_once_and_named_where_they_are_wrong(
 
 @pytest.mark.long
 def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
-    cells = [(m, n, k) for m in (256, 1024, 4096, 8192) for n in (512, 4096, 8192) for k in (1024, 4096, 8192)]
-    rows = [
-        f"{device},gemm,bf16,NN,Cijk_Ailk_Bljk_BBS,{m},{n},{k},{scale * (5 + m * n * k / 2.5e8)}"
-        for m, n, k in cells
-        for device, scale in (("MI300X", 1), ("MI355X", 0.6))
-    ]
-    (tmp_path / "pairs.csv").write_text("\n".join(["device,op,dtype,layout,kernel,m,n,k,us", *rows]) + "\n")
-    run = train([tmp_path / "pairs.csv"], host="MI300X", target="MI355X", models=("Additive",), jobs=1)
-    run.save(tmp_path / "run")
-    source = write_trace(tmp_path / "t.json", duration=280)
+    gpus = find("MI300X"), find("MI355X")
+    save_run(tmp_path / "run", measured(tmp_path, *gpus, layout="NN", kernel="Cijk_Ailk_Bljk_BBS"), *gpus)
+    source = write_trace(tmp_path / "t.json", duration=240)
     result = invoke(
         source, "--target", "MI355X", "--run", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from flopcast.__main__ import main
 from flopcast.tests.commands import running
 
 show = partial(running.call, "show")
@@ -35,12 +36,14 @@ def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
 
 
-def test_the_shell_completes_commands_and_their_options() -> None:
-    for words, expected in (
-        ("flopcast sh", "show"),
-        ("flopcast train --ho", "--host"),
-    ):
-        asked = {"_FLOPCAST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        code = "import sys; sys.argv[0] = 'flopcast'; from flopcast.__main__ import main; main()"
-        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
-        assert expected in done.stdout.split()
+@pytest.mark.parametrize(("words", "expected"), [("flopcast sh", "show"), ("flopcast train --ho", "--host")])
+def test_the_shell_completes_commands_and_their_options(
+    words: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"_FLOPCAST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["flopcast"])
+    with pytest.raises(SystemExit):
+        main()
+    assert expected in capsys.readouterr().out.split()

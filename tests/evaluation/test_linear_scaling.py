@@ -242,8 +242,8 @@ def test_a_law_off_by_the_margin_is_seldom_said_to_hold_and_a_true_one_often() -
             outcomes.append(pooled.law(FLOPS).verdict.outcome)
         return float(np.mean([outcome is Outcome.HOLDS for outcome in outcomes]))
 
-    assert held(1.10, 15) <= 0.15  # asked for: 5 %
-    assert held(1.00, 5) == 1
+    assert held(1.10, 8) <= 0.15  # asked for: 5 %
+    assert held(1.00, 3) == 1
 
 
 @pytest.mark.long

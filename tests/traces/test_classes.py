@@ -23,6 +23,13 @@ def activity(name: str = "k", op: str = "", **columns: object) -> pd.DataFrame:
     return dispatch_table({"name": [name], "start_ns": [0], "duration_ns": [10], **given})
 
 
+def activity_table(names: list[str], ops: list[str], collectives: list[str]) -> pd.DataFrame:
+    """Return a table of a kernel for each name, operator stack and collective."""
+    last = [op.rpartition(";")[2] for op in ops]
+    given = {"kind": "kernel", "op_name": last, "op_stack": ops, "collective": collectives}
+    return dispatch_table({"name": names, "start_ns": range(len(names)), "duration_ns": [10] * len(names), **given})
+
+
 def class_of(name: str = "k", op: str = "", **columns: object) -> str:
     return str(classify(activity(name, op, **columns))["op_class"].item())
 
@@ -156,8 +163,8 @@ class TestTables:
     @settings(deadline=None, max_examples=5)
     @given(words=st.lists(st.tuples(st.text(), st.text(), st.sampled_from(["", "broadcast"])), min_size=8))
     def test_any_words_have_a_class(self, words: list[tuple[str, str, str]]):
-        rows = [activity(name, op, collective=collective) for name, op, collective in words]
-        found = classify(pd.concat(rows, ignore_index=True))
+        names, ops, collectives = map(list, zip(*words, strict=True))
+        found = classify(activity_table(names, ops, collectives))
         assert set(found["kernel_class"]) <= {"compute", "communication", "copy", "other"}
         assert set(found["op_class"]) <= {"", *op_classes()}
 
