@@ -141,6 +141,13 @@ def test_few_groups_have_a_ratio_and_no_interval(tmp_path: Path) -> None:
         fc.compare(paths[0], other)
 
 
+def test_the_tenths_are_the_quantiles_of_the_problems_ratios() -> None:
+    same = fc.read(measured(1.0, groups=5)).frame
+    grown = same.assign(duration_us=same["duration_us"] * np.exp(np.linspace(0, 1, len(same))))
+    (row,) = drift(same, grown).to_dict("records")
+    assert (row["fastest_tenth"], row["slowest_tenth"]) == pytest.approx((np.exp(0.1), np.exp(0.9)))
+
+
 def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     held = 0

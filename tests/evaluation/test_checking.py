@@ -7,6 +7,7 @@ import pytest
 from flopcast.evaluation.checking import Checked, Outcome, assess, independent_rows
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.evaluation.trained_model import Correction
+from flopcast.evaluation.verdicts import ALPHA
 
 
 def table(seed: int, groups: int = 20, rows: int = 20, between: float = 0.02, name: str = "g") -> pd.DataFrame:
@@ -51,6 +52,13 @@ def test_a_factor_on_all_rows_is_a_shift_that_its_correction_undoes(factor: floa
     assert again.shift.value == pytest.approx(1)
     assert again.score.coverage is not None
     assert again.score.coverage >= 0.88
+
+
+def test_each_of_the_three_tests_has_a_third_of_the_level() -> None:
+    found = judged(table(1, name="new"))
+    assert found.shift is not None
+    assert found.growth is not None
+    assert (found.shift.level, found.growth.level) == pytest.approx((1 - ALPHA / 3, 1 - ALPHA / 3))
 
 
 def test_groups_that_changed_each_its_way_ask_for_another_training() -> None:

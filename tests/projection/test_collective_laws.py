@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError, NotPublishedError
-from flopcast.hardware import all_gpus, find
+from flopcast.hardware import find
 from flopcast.projection.collective_laws import (
     LAWS,
     Link,
@@ -199,7 +199,7 @@ def test_nothing_changes_on_the_same_gpu(law: str, activities: Make) -> None:
     table = activities(
         *((name, size, n, 9) for name, size, n in product(["allreduce", "send", ""], [None, 64, 1 << 24], [None, 2, 8]))
     )
-    for gpu in all_gpus():
+    for gpu in (MI300X, H100, find("L40S"), find("MI210")):  # NVLink, xGMI, PCIe
         result = communication_factors(table, gpu, gpu, law)
         assert result["factor"].eq(1.0).all(), gpu.name
         assert result["sigma"].fillna(0.0).eq(0.0).all(), gpu.name

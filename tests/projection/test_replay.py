@@ -57,7 +57,6 @@ def as_categories(recording: Recording) -> bool:
     return bool((back - last)[last > waits["start_ns"]].max(initial=0) <= RETURN_NS)
 
 
-@settings(max_examples=30)
 @given(PROGRAM, st.floats(0.05, 20.0), st.floats(0.2, 5.0))
 def test_other_durations_and_another_cpu_give_what_the_machine_would_do(
     steps: list[Step], factor: float, cpu: float

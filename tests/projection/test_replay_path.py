@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from flopcast.projection.graph import Graph, build, gap_table
 from flopcast.projection.replay import critical_path, replay
@@ -22,7 +22,6 @@ def by_kind(path: pd.DataFrame) -> dict[str, float]:
     return length
 
 
-@settings(max_examples=30)
 @given(PROGRAM)
 def test_the_path_has_no_holes_and_the_length_of_the_trace(steps: list[Step]) -> None:
     recording = run(steps, durations_of(steps))

@@ -159,3 +159,12 @@ def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_trainin
         (predicted,) = values(trace)
         (up,), (down,) = trace.error_y.array, trace.error_y.arrayminus
         assert (*trace.x, predicted, predicted - down, predicted + up) == (place, *bars)
+
+
+def test_a_figure_keeps_what_it_says_and_takes_the_look_of_the_page():
+    drawn = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]), {"plot_bgcolor": "red", "xaxis": {"title": {"text": "rows"}}})
+    look = figures.styled(drawn, 321, {"x": 0.5}, yaxis={"title": {"text": "µs"}}).layout
+    assert (look.height, look.plot_bgcolor, look.legend.x, look.legend.font.size) == (321, "rgba(0,0,0,0)", 0.5, 13)
+    assert [(axis.title.text, axis.title.font.size) for axis in (look.xaxis, look.yaxis)] == [("rows", 14), ("µs", 14)]
+    shown = figures.styled(go.Figure(layout={"legend": {"title": {"text": "was"}}}), 99, {"title": "is"}).layout
+    assert shown.legend.title.text == "is"
