@@ -16,6 +16,7 @@ import pytest
 
 import flopcast
 from flopcast.api import training, validating
+from flopcast.tests.commands.running import hurry
 
 SCRIPTS = ("setup", "train", "predict", "validate")
 GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -31,7 +32,7 @@ def modules_with_examples() -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_training() -> Iterator[None]:
-    """Train, and validate, once for all examples that ask for the same."""
+    """Train, and validate, once for all examples that ask for the same, and in a hurry."""
     known: dict[str, Any] = {}
 
     def once(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +46,7 @@ def one_training() -> Iterator[None]:
         return remembered
 
     with pytest.MonkeyPatch.context() as patch:
+        hurry(patch)
         for module, name in ((training, "train"), (validating, "validate")):
             remembered = once(getattr(module, name))
             patch.setattr(module, name, remembered)

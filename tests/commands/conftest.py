@@ -8,13 +8,13 @@ import pytest
 
 from flopcast.api.training import train
 from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
-from flopcast.tests.commands.running import few_replicates
+from flopcast.tests.commands.running import hurried, hurry
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw few bootstrap samples."""
-    few_replicates(monkeypatch)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train and judge in a hurry."""
+    hurry(monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -35,5 +35,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as `train` saves it, of two models on the embedded products of few rows."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    train(where={"m": (None, 64)}, models=["OLS", "Additive"], jobs=1).save(folder)
+    with hurried():
+        train(where={"m": (None, 64)}, models=["OLS", "Additive"], jobs=1).save(folder)
     return folder

@@ -19,6 +19,7 @@ import flopcast as fc
 from flopcast.api import training
 from flopcast.api.provenance import data_hash
 from flopcast.commands.app import load
+from flopcast.evaluation import competition
 from flopcast.models.suite import Columnar, suite
 from flopcast.tests.commands import running
 
@@ -55,6 +56,10 @@ GIVEN: Final[dict[str, Callable[[], Any]]] = {
     "batches": lambda: [torch().ones(2, 4)] * 4,
 }
 """Names that Python of a page takes from its reader."""
+
+
+ALL_FOLDS: Final = competition.FOLDS
+"""Of a training whose figures a page prints."""
 
 
 @dataclass
@@ -100,7 +105,10 @@ class Reader:
             words += ["--models", ",".join(models_in(printed) or FEW)]
         if any("--jobs" in one.opts for one in load(words[0]).params):
             words += ["--jobs", "1"]
-        ended = running.call(*words)
+        with pytest.MonkeyPatch.context() as patch:
+            if printed:
+                patch.setattr(competition, "FOLDS", ALL_FOLDS)
+            ended = running.call(*words)
         refused = any(line.startswith("error: ") for line in printed)
         assert ended.exit_code == (2 if refused else 0), (step.code, ended.output)
         if not self.made_up and (missing := unsaid(printed, ended.output)):
@@ -154,7 +162,7 @@ def once(call: Callable[..., Any]) -> Callable[..., Any]:
         asked = {name: value for name, value in options.items() if name not in ("jobs", "progress")}
         whose = (dataset.host and dataset.host.name, dataset.target.name, dataset.metric)
         of = (one if isinstance(one, str) else id(one) for one in given)  # a competition is one of those known here
-        key = (call.__name__, data_hash(dataset), *whose, *of, repr(asked))
+        key = (call.__name__, data_hash(dataset), *whose, *of, repr(asked), competition.FOLDS)
         if key not in WORKED_OUT:
             WORKED_OUT[key] = call(dataset, *given, **options)
         return WORKED_OUT[key]

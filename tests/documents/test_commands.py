@@ -15,7 +15,7 @@ from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
 from flopcast.scaling import trials
 from flopcast.scaling.curves import published_curves
-from flopcast.tests.commands.running import few_replicates
+from flopcast.tests.commands.running import hurry
 
 from .blocks import Step, help_texts, steps
 from .following import FEW, Reader, hasty_train, once, unsaid
@@ -66,7 +66,7 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
     for step, known in STEPS.items():
         monkeypatch.setattr(training, step, known)
-    few_replicates(monkeypatch)
+    hurry(monkeypatch)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)

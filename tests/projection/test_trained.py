@@ -13,6 +13,7 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.projection.kernel_laws import compute_factors, predicted_factors
 from flopcast.remarks import remark
+from flopcast.tests.commands.running import hurried
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
 
 
@@ -43,7 +44,8 @@ def toml(folder: Path, gpu: object, name: str) -> str:
 def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
     folder = tmp_path_factory.mktemp("run")
     host, target = toml(folder, HOST, HOST.name), toml(folder, TARGET, TARGET.name)
-    train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1).save(folder / "run")
+    with hurried():
+        train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1).save(folder / "run")
     return TrainedModel.load(folder / "run")
 
 
