@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +23,8 @@ import flopcast as fc
 from flopcast.errors import ParameterError
 from flopcast.workers import _ANSWER, PACKAGES, Cluster, cpu_model, differences, pool, workers
 
-dask = pytest.importorskip("dask", reason="Dask distributed (flopcast[cluster]) is not installed")
-distributed = pytest.importorskip("distributed", reason="Dask distributed (flopcast[cluster]) is not installed")
+if find_spec("distributed") is None:
+    pytest.skip("Dask distributed (flopcast[cluster]) is not installed", allow_module_level=True)
 QUICK = {"host": "MI300X", "target": "MI355X", "models": ["NNLS"]}
 
 
@@ -63,6 +64,8 @@ class Running:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Start a scheduler; who waits for it, or for its workers, waits an hour: processes may be slow to start."""
+    import dask  # here: to import it takes a second in each process that collects tests
+
     with pytest.MonkeyPatch.context() as patched, dask.config.set({"distributed.comm.timeouts.connect": "1h"}):
         patched.setattr("flopcast.workers._ANSWER", 3600.0)
         patched.setattr("flopcast.workers._BACK", 3600.0)

@@ -4,10 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.evaluation import checking
 from flopcast.evaluation.checking import Checked, Outcome, assess, independent_rows
 from flopcast.evaluation.intervals import ConformalIntervals
 from flopcast.evaluation.trained_model import Correction
 from flopcast.evaluation.verdicts import ALPHA
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw fewer bootstrap samples than `check` does: `test_calibration` draws all."""
+    monkeypatch.setattr(checking, "REPLICATES", 400)
 
 
 def table(seed: int, groups: int = 20, rows: int = 20, between: float = 0.02, name: str = "g") -> pd.DataFrame:
