@@ -17,7 +17,7 @@ import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..features.matrix import DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
 from ..hardware import EVERY
 from ..models.base import Candidate
@@ -25,7 +25,7 @@ from ..models.baselines import Affine, ConstantRatio
 from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import SCHEMES, Progress, evaluate
-from .domain import TrainedRange, trained_range
+from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .interval_scale import Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
@@ -41,7 +41,7 @@ _SHUFFLED: Final = 9e-6
 LEAST_DEVICES: Final = 3
 """Devices, or families of them, that must have been left out, for intervals of another."""
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
-"""Rows, or groups, of the first folds that a model was predicted in, on which its intervals are calibrated as well."""
+"""Rows, or groups, that intervals are calibrated on: of the first folds alone, or within the trained range alone."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,13 @@ def deploy(
     scheme = competition.scheme
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
     predicted = result.predictions[best.name].to_numpy()
-    learnt = learn_difficulty(dataset.X, dataset.y, predicted, dataset.groups, scheme)
-    scale = None if learnt is None else learnt.scale
-    outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale)
+    within = _within(dataset, predicted, result.folds, scheme)
+    known = dataset.X[within].reset_index(drop=True), dataset.y[within], predicted[within], dataset.groups[within]
+    learnt, scale = learn_difficulty(*known, scheme), None
+    if learnt is not None:
+        scale = learnt.difficulty.scale(dataset.X, predicted)
+        scale[within] = learnt.scale
+    outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale, within=within)
     asked, others = _asked(competition, best), _rankers(competition, best)
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
@@ -257,7 +261,7 @@ def _of_new_devices(
     if dataset.target != EVERY or by not in (("device",), (DEVICE_FAMILY,)) or "folds" not in grouped:
         return found
     families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]
-    calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed)
+    calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed, beyond=True)
     if by == (DEVICE_FAMILY,):
         return {STRANGER: (0, partial(calibrated, **grouped))} if len(np.unique(families)) >= LEAST_DEVICES else found
     elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
@@ -273,7 +277,7 @@ def _without_families(
     dataset: Dataset, model: Candidate, families: NDArray[np.object_], seed: int
 ) -> tuple[Spread, dict[str, Any]]:
     """Return what `_calibrated` does of families left out."""
-    return _calibrated(replace(dataset, groups=families), model, "grouped", seed, count=10)
+    return _calibrated(replace(dataset, groups=families), model, "grouped", seed, count=10, beyond=True)
 
 
 def _calibrated(
@@ -284,14 +288,19 @@ def _calibrated(
     count: int,
     predicted: FloatArray | None = None,
     folds: IntArray | None = None,
+    *,
+    beyond: bool = False,
 ) -> tuple[Spread, dict[str, Any]]:
-    """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows."""
+    """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
+
+    They are for rows within the trained range, and so calibrated on those (`_within`); or with ``beyond`` for all.
+    """
     if predicted is None or folds is None:
         found = evaluate(
             dataset, [model], schemes=(scheme,), folds=max(count, 2), seed=seed, tell_groups=("grouped",)
         )[scheme]  # fmt: skip
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds
-    seen = ~np.isnan(predicted)
+    seen = ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
     y, groups, X = dataset.y[seen], dataset.groups[seen].astype(str), dataset.X[seen].reset_index(drop=True)
     predicted, folds = predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
@@ -306,6 +315,18 @@ def _calibrated(
     ]
     held = {"model": model.name, **covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
     return Spread(ConformalIntervals(scheme).fit(y, predicted, groups, scale=scale), difficulty), held
+
+
+def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: str) -> BoolArray:
+    """Return which rows were predicted out of fold in the range of the rows of other folds, (n,).
+
+    The others were asked for as what lies beyond the range, which has intervals of its own (`extrapolation`). Where too
+    few are within (`ENOUGH`), all rows count that were predicted.
+    """
+    seen = ~np.isnan(predicted)
+    within = seen & in_range_of_others(dataset.X, folds)
+    units = within.sum() if scheme == "kfold" else len(np.unique(dataset.groups[within].astype(str)))
+    return within if units >= ENOUGH[scheme] and len(np.unique(folds[within])) > 2 else seen
 
 
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:

@@ -275,5 +275,15 @@ def trained_range(X: pd.DataFrame) -> TrainedRange:
     return TrainedRange.of(X[kept], classes=OPERATORS)
 
 
+def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
+    """Return whether each row, (n,), lies in the range of the features X (n × p) of the rows of all other folds."""
+    inside = np.zeros(len(X), dtype=bool)
+    for fold in np.unique(folds):
+        test = folds == fold
+        if not test.all():
+            inside[test] = ~trained_range(X[~test]).check(X[test]).extrapolated
+    return inside
+
+
 def _or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

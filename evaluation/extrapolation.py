@@ -307,7 +307,12 @@ def limits(
 
 
 def learn_beyond(
-    dataset: Dataset, candidate: Candidate, scheme: str, predicted: FloatArray, scale: FloatArray | None = None
+    dataset: Dataset,
+    candidate: Candidate,
+    scheme: str,
+    predicted: FloatArray,
+    scale: FloatArray | None = None,
+    within: BoolArray | None = None,
 ) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
 
@@ -322,6 +327,8 @@ def learn_beyond(
         Its out-of-fold predictions under that scheme.
     scale : ndarray of shape (n,), optional
         How difficult each row is, as its intervals know it (`interval_scale`).
+    within : ndarray of bool, shape (n,), optional
+        Rows on which the intervals inside the range are calibrated; all by default.
 
     Returns
     -------
@@ -342,10 +349,14 @@ def learn_beyond(
     if (wide > 0).sum() < LEAST_ROWS:
         return None
     mixed = left_out.mixed(name, fade)
-    inside = ConformalIntervals(scheme).fit(dataset.y, predicted, dataset.groups, scale=scale)
+    within = np.ones(len(dataset), dtype=bool) if within is None else within
+    near = np.ones(len(dataset)) if scale is None else scale
+    inside = ConformalIntervals(scheme).fit(
+        dataset.y[within], predicted[within], dataset.groups[within], scale=near[within]
+    )
     wider = errors_by_operator(dataset.X[wide > 0], log_ratio(dataset.y, mixed)[wide > 0])
     times = by_operator(dataset.X, wider)
-    intervals = inside.outside(dataset.y, mixed, dataset.groups, wide, scale=scale, wider=times)
+    intervals = inside.outside(dataset.y, mixed, dataset.groups, wide, scale=near, wider=times)
     judged, wide = left_out.judged(dataset.y, ends)
     second = [left_out.mixed(one, FADES[0]) for one in left_out.rules]
     out = wide > 0
@@ -355,7 +366,7 @@ def learn_beyond(
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
-        **_coverage(dataset, scheme, predicted, judged, second, wide, scale)._asdict(),
+        **_coverage(dataset, scheme, predicted, judged, second, wide, near, within)._asdict(),
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
@@ -483,19 +494,20 @@ def _coverage(
     mixed: FloatArray,
     second: Sequence[FloatArray],
     share: FloatArray,
-    scale: FloatArray | None,
+    near: FloatArray,
+    within: BoolArray,
 ) -> Coverage:
     """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
     y, groups = dataset.y, dataset.groups.astype(str)
     many = len(np.unique(groups)) >= 3
     folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)
-    near = np.ones(len(y)) if scale is None else scale
     lower, upper = np.full((2, len(y)), np.nan)
     for fold in np.unique(folds):
         rest, test = folds != fold, (folds == fold) & (share > 0)
         if not (share[rest] > 0).any():
             continue
-        inside = ConformalIntervals(scheme).fit(y[rest], predicted[rest], groups[rest], scale=near[rest])
+        own = rest & within
+        inside = ConformalIntervals(scheme).fit(y[own], predicted[own], groups[own], scale=near[own])
         out = rest & (share > 0)
         times = by_operator(dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out])))
         outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest])

@@ -1,11 +1,12 @@
 """How difficult each row is to predict: what makes intervals wider where a model errs more, learnt from its residuals.
 
 The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features and the logarithm of the
-prediction, b the ridge regression of ``log |log(y / f(x))|`` on them, every group of the same weight. Intervals that
-are as many times wider (normalised conformal prediction, Papadopoulos, Vovk & Gammerman 2011) cover as many rows with
-less width where difficulty can be told from the features, and are worse where it cannot: with few groups it tells
-groups apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that the
-regression has not seen, the interval score (`intervals.interval_score`) falls by more than two standard errors.
+prediction, b the ridge regression of ``log |log(y / f(x))|`` on them, every group of the same weight, or on the
+prediction alone, for which fewer groups are enough. Intervals that are as many times wider (normalised conformal
+prediction, Papadopoulos, Vovk & Gammerman 2011) cover as many rows with less width where difficulty can be told, and
+are worse where it cannot: with few groups it tells groups apart, not rows. So the data decide (`learn_difficulty`):
+rows are scaled only where, on groups that the regression has not seen, the interval score (`intervals.interval_score`)
+falls by more than two standard errors, and by that of the two by which it falls most.
 """
 
 from __future__ import annotations
@@ -172,22 +173,26 @@ def _learn(
     if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
         return None
     folds = make_folds("grouped", code, len(y), FOLDS)
-    found = np.empty(len(y))  # the logarithm of each row's difficulty, by what the other folds know
-    for fold in np.unique(folds):
-        rest, test = folds != fold, folds == fold
-        found[test] = np.log(_fit(names, columns[rest], residuals[rest], code[rest])._scale(columns[test]))
-    found = np.clip(found, *np.quantile(found, _LIMITS))
 
-    def score(power: float) -> FloatArray:
-        lower, upper = cross_bounds(y, p, code, folds, LEVEL, scheme, scale=np.exp(power * found))
+    def score(scale: FloatArray) -> FloatArray:
+        lower, upper = cross_bounds(y, p, code, folds, LEVEL, scheme, scale=scale)
         return np.bincount(code, interval_score(y, lower, upper, LEVEL)) / np.bincount(code)
 
-    plain = score(0.0)
-    gains = {power: plain - score(power) for power in POWERS}
-    power = max(POWERS, key=lambda one: gains[one].mean())
-    if not gains[power].mean() > SURE * gains[power].std(ddof=1) / np.sqrt(len(plain)):
+    plain, most, best = score(np.ones(len(y))), 0.0, None
+    for some in dict.fromkeys((names, ())):
+        Z, found = _told(some, columns), np.empty(len(y))
+        for fold in np.unique(folds):  # the logarithm of each row's difficulty, by what the other folds know
+            rest, test = folds != fold, folds == fold
+            found[test] = np.log(_fit(some, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
+        found = np.clip(found, *np.quantile(found, _LIMITS))
+        for power in POWERS:
+            gains = plain - score(np.exp(power * found))
+            if gains.mean() > max(SURE * gains.std(ddof=1) / np.sqrt(len(plain)), most):
+                most, best = float(gains.mean()), (some, power, np.exp(power * found))
+    if best is None:
         return None
-    scale, whole = np.exp(power * found), _fit(names, columns, residuals, code)
+    some, power, scale = best
+    whole = _fit(some, _told(some, columns), residuals, code)
     return Learnt(replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale)
 
 
@@ -211,7 +216,11 @@ def held_out_limits(
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
         learnt = _learn(features, columns[rest], y[rest], p[rest], own_groups[rest], scheme)
-        own = (None, None) if learnt is None else (learnt.scale, learnt.difficulty._scale(columns[test]))
+        own = (
+            (None, None)
+            if learnt is None
+            else (learnt.scale, learnt.difficulty._scale(_told(learnt.difficulty.names, columns)[test]))
+        )
         intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=own[0])
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=own[1])
     return lower, upper
@@ -233,6 +242,11 @@ def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDA
 def _names(X: pd.DataFrame) -> tuple[str, ...]:
     """Return the features that tell of a row; which search chose the host's kernel tells groups apart (`Transfer`)."""
     return tuple(name for name in map(str, X.columns) if not name.startswith(HOST_CAMPAIGN))
+
+
+def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
+    """Return the columns that a difficulty asks for: all of them, or of no names the prediction alone."""
+    return columns[:, -1 - len(names) :]
 
 
 def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:

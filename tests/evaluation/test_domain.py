@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.evaluation.domain import WIDENING, TrainedRange
+from flopcast.evaluation.domain import WIDENING, TrainedRange, in_range_of_others
 
 TRAINING = pd.DataFrame(
     {
@@ -134,3 +134,9 @@ def test_each_class_has_a_range_of_its_own() -> None:
     damaged["log2.m"]["own"]["op=mul"] = damaged["log2.m"]["own"]["op=add"]
     with pytest.raises(ValueError, match="op=mul"):
         TrainedRange.from_dict(damaged)
+
+
+def test_rows_are_held_against_the_range_of_the_other_folds() -> None:
+    X, folds = pd.DataFrame({"log2.m": [0.0, 1.0, 2.0, 9.0, 8.0]}), np.array([0, 1, 1, 2, 2])
+    assert in_range_of_others(X, folds).tolist() == [False, True, True, False, False]
+    assert in_range_of_others(X, np.zeros(5)).tolist() == [False] * 5

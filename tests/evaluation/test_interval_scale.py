@@ -49,6 +49,23 @@ def test_width_follows_the_errors_where_these_follow_a_feature() -> None:
     assert np.median(np.log(upper / lower)) < 0.8 * np.median(np.log(plain[1] / plain[0]))
 
 
+def test_few_groups_are_enough_to_tell_difficulty_from_the_prediction() -> None:
+    rng = np.random.default_rng(3)
+    groups, p = np.repeat(np.arange(24), 20), np.exp(rng.uniform(0, 5, 480))
+    X = pd.DataFrame(rng.normal(size=(24, 40))[groups], columns=[f"noise{j}" for j in range(40)])
+    y = p * np.exp(0.2 / np.sqrt(p) * rng.standard_normal(480))
+    learnt = learn_difficulty(X, y, p, groups, "grouped")
+    assert learnt is not None
+    assert learnt.difficulty.names == ()
+    assert learnt.summary()["features"] == ["predicted"]
+    again = Difficulty.from_dict(json.loads(json.dumps(learnt.difficulty.to_dict())))
+    short, long = again.scale(X[:2], [2.0, 128.0])
+    assert 3 < short / long < 9  # the standard deviations are 8 times apart
+    lower, upper = limits(X, y, p, groups)
+    plain = cross_bounds(y, p, groups, make_folds("grouped", groups, len(y), 5), 0.9, "grouped")
+    assert interval_score(y, lower, upper, 0.9).mean() < 0.8 * interval_score(y, *plain, 0.9).mean()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_of_one_difficulty_keep_one_radius(seed: int) -> None:
     X, y, p, groups = rows(0.0, seed)
@@ -131,6 +148,29 @@ def test_the_interval_score_is_width_and_what_is_missed() -> None:
     e = np.e
     found = interval_score(np.array([1.0, e**3, 1.0]), np.array([1 / e] * 3), np.array([e, e, np.nan]), 0.9)
     np.testing.assert_allclose(found, [2.0, 2.0 + 20 * 2.0, np.inf])
+
+
+def test_a_group_beyond_the_range_does_not_widen_the_intervals_of_groups_within() -> None:
+    """Of 16 weight shapes the one of largest k is twice as slow: only predicted from smaller ones, so beyond them."""
+    rng = np.random.default_rng(0)
+    m, shapes = 2.0 ** np.arange(4, 12), [(n, k) for n in (1024, 2048, 4096) for k in (512, 1024, 2048, 4096, 8192)]
+    rows = [(size, *shape) for shape in [*shapes, (2048, 65536)] for size in m]
+    frame = pd.DataFrame(rows, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16", device="MI300X")
+    times = 3 + 2 * frame["m"] * frame["n"] * frame["k"] / 4e8 + frame["n"] * frame["k"] / 2e6
+    slow = np.where(frame["k"] == 65536, 2.0, 1.0)
+    run = flopcast.train(
+        frame.assign(duration_us=times * slow * np.exp(0.02 * rng.standard_normal(len(frame)))),
+        target="MI300X",
+        models=["Additive"],
+        jobs=1,
+    )
+    asked = pd.DataFrame({"m": 256.0, "n": [3072.0, 2048.0], "k": [3072.0, 65536.0], "op": "gemm", "dtype_a": "bf16"})
+    found = run.predict(asked.assign(device="MI300X"))
+    assert found["basis"].tolist() == ["new group", "known group"]
+    assert np.log(found["upper_us"] / found["lower_us"])[0] < 0.25
+    held = run.metrics["intervals"]["schemes"]["grouped"]
+    assert held["coverage"] > 0.8
+    assert not any("65536" in row["group"] for row in held["worst_groups"])
 
 
 @pytest.mark.long
