@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from flopcast.evaluation import competition
 from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces
 from flopcast.traces.summary import Annotated
 
@@ -23,6 +24,25 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+
+ALL_FOLDS = competition.FOLDS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def five_folds() -> Iterator[None]:
+    """Let trainings have five folds, not ten: of most only the run is needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(competition, "FOLDS", ((0, 5),))
+        yield
+
+
+@pytest.fixture(scope="module")
+def all_folds() -> Iterator[None]:
+    """Let the trainings of a module have as many folds as they have by default."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(competition, "FOLDS", ALL_FOLDS)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from flopcast.remarks import Remark
 from flopcast.report.run_folder import reference
 from flopcast.report.training import counts
 from flopcast.report.training import metric as label
-from flopcast.tests.commands.running import call, hurried
+from flopcast.tests.commands.running import call
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 DEVICES = {"host": "MI300X", "target": "MI355X"}
@@ -65,8 +65,7 @@ def train(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
 
     @cache
     def trained(metric: str, **devices: str) -> tuple[training.Run, Path]:
-        with hurried():
-            found = training.train([data], **devices, metric=metric, models=QUICK, jobs=1)
+        found = training.train([data], **devices, metric=metric, models=QUICK, jobs=1)
         folder = tmp_path_factory.mktemp("run") / "run"
         found.save(folder)
         return found, folder

@@ -5,18 +5,15 @@ from __future__ import annotations
 import pytest
 
 import flopcast as fc
-from flopcast.tests.commands.running import hurried
 
 GEMMS = {"m": (None, 64)}
 
 
 @pytest.fixture(scope="session")
 def ols() -> fc.Run:
-    with hurried():
-        return fc.train(where=GEMMS, models="OLS", jobs=1)
+    return fc.train(where=GEMMS, models="OLS", jobs=1)
 
 
 @pytest.fixture(scope="session")
 def additive() -> fc.Run:
-    with hurried():
-        return fc.train(where=GEMMS, models=["Additive"], jobs=1)
+    return fc.train(where=GEMMS, models=["Additive"], jobs=1)

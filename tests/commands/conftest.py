@@ -8,7 +8,7 @@ import pytest
 
 from flopcast.api.training import train
 from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
-from flopcast.tests.commands.running import hurried, hurry
+from flopcast.tests.commands.running import hurry
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,5 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as `train` saves it, of two models on the embedded products of few rows."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    with hurried():
-        train(where={"m": (None, 64)}, models=["OLS", "Additive"], jobs=1).save(folder)
+    train(where={"m": (None, 64)}, models=["OLS", "Additive"], jobs=1).save(folder)
     return folder

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -12,7 +10,7 @@ import typer.testing
 from typer.main import get_command
 
 from flopcast.commands.app import app
-from flopcast.evaluation import checking, competition, law_comparison, linear_scaling
+from flopcast.evaluation import checking, law_comparison, linear_scaling
 from flopcast.evaluation.cluster_bootstrap import bootstrap
 from flopcast.scaling import devices
 
@@ -21,18 +19,9 @@ WIDE = {"COLUMNS": "160"}
 
 
 def hurry(patch: pytest.MonkeyPatch) -> None:
-    """Let trainings have five folds, and verdicts 100 bootstrap samples; ten and all of them: `tests.evaluation`."""
-    patch.setattr(competition, "FOLDS", ((0, 5),))
+    """Let verdicts and their intervals rest on 100 bootstrap samples; on all of them: `tests.evaluation`."""
     for module in (checking, devices, law_comparison, linear_scaling):
         patch.setattr(module, "bootstrap", lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}))
-
-
-@contextmanager
-def hurried() -> Iterator[None]:
-    """Hurry within a `with`, for fixtures of several tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        hurry(patch)
-        yield
 
 
 class Ended(NamedTuple):

@@ -31,8 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     noise = 1 + 0.02 * ((host.index % 5) - 2)
     target = host.assign(device="MI355X", duration_us=(5 + 0.6 * host["duration_us"]) * noise)
     pairs = pd.concat([host, target], ignore_index=True)
-    with running.hurried():
-        fc.train(pairs, host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
+    fc.train(pairs, host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
     return folder
 
 

@@ -31,8 +31,7 @@ def gemms(seed: int, factor: float = 1.0, widths: tuple[int, ...] = (1, 2, 3, 4,
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "spring"
-    with running.hurried():
-        fc.train(gemms(0), host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
+    fc.train(gemms(0), host="MI300X", target="MI355X", models=["Additive"], jobs=1).save(folder)
     return folder
 
 

@@ -79,7 +79,7 @@ def told() -> Told:
 
 
 @pytest.fixture(scope="module")
-def run(data: Path, told: Told) -> job.Run:
+def run(data: Path, told: Told, all_folds: None) -> job.Run:
     options = {"models": QUICK, "jobs": 1, "progress": lambda *call: told.append(call)}
     return job.train([data], host="MI300X", target="MI355X", **options)
 

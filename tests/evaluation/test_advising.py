@@ -6,7 +6,6 @@ import pytest
 
 import flopcast as fc
 from flopcast.evaluation.advising import choose, coordinates, expected_error, importance
-from flopcast.tests.commands.running import hurried
 
 
 def test_a_batch_stands_for_the_candidates_and_leaves_what_is_measured() -> None:
@@ -58,8 +57,7 @@ def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> 
     host = shapes.assign(op="gemm", dtype_a="bf16", device="MI300X", duration_us=10 + shapes.prod(axis=1) / 2e7)
     target = host.assign(device="MI355X", duration_us=0.7 * host["duration_us"] * np.exp(rng.normal(0, 0.02, 40)))
     old = shapes["n"] <= 512 * 4
-    with hurried():
-        run = fc.train(pd.concat([host[old], target[old]]), host="MI300X", target="MI355X", models=["Additive"], jobs=1)
+    run = fc.train(pd.concat([host[old], target[old]]), host="MI300X", target="MI355X", models=["Additive"], jobs=1)
     found = fc.advise(run, pd.concat([host, target[old]]), rows=4)
     assert (found.report["candidates"], found.report["measured_already"]) == (20, 20)
     assert len(found.batch) == 4

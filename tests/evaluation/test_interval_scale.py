@@ -13,7 +13,6 @@ import flopcast
 from flopcast.evaluation.crossval import make_folds
 from flopcast.evaluation.interval_scale import Difficulty, held_out_limits, learn_difficulty
 from flopcast.evaluation.intervals import cross_bounds, interval_score
-from flopcast.tests.commands.running import hurried
 
 N, GROUPS = 1200, 60
 
@@ -185,8 +184,7 @@ def test_a_saved_run_widens_the_intervals_of_difficult_rows(tmp_path: Path) -> N
     kernels = shapes.assign(op="gemm", dtype_a="bf16")
     times = {"MI300X": host, "MI355X": (4 + 0.4 * host) * np.exp(noise)}
     frame = pd.concat([kernels.assign(device=gpu, duration_us=us) for gpu, us in times.items()], ignore_index=True)
-    with hurried():
-        run = flopcast.train(frame, host="MI300X", target="MI355X", models=["Additive"], jobs=1)
+    run = flopcast.train(frame, host="MI300X", target="MI355X", models=["Additive"], jobs=1)
     run.save(tmp_path / "run")
     assert run.metrics["intervals"]["difficulty"]["power"] > 0
     assert len(run.metrics["intervals"]["schemes"]["grouped"]["worst_groups"]) == 5

@@ -12,7 +12,6 @@ import flopcast as fc
 from flopcast.errors import ArtifactError, DataError, ParameterError
 from flopcast.models.baselines import AnalyticLaw
 from flopcast.models.prior import Corrected, Pooled, Smooth
-from flopcast.tests.commands.running import hurried
 
 
 def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
@@ -30,8 +29,7 @@ def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
 def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seen = pd.concat([products(name, 200, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
     place = tmp_path_factory.mktemp("prior") / "run"
-    with hurried():
-        fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
+    fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
     return place
 
 

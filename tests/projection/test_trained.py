@@ -13,7 +13,6 @@ from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.projection.kernel_laws import compute_factors, predicted_factors
 from flopcast.remarks import remark
-from flopcast.tests.commands.running import hurried
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
 
 
@@ -44,8 +43,7 @@ def toml(folder: Path, gpu: object, name: str) -> str:
 def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
     folder = tmp_path_factory.mktemp("run")
     host, target = toml(folder, HOST, HOST.name), toml(folder, TARGET, TARGET.name)
-    with hurried():
-        train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1).save(folder / "run")
+    train([measured(folder)], host=host, target=target, models=("Additive",), jobs=1).save(folder / "run")
     return TrainedModel.load(folder / "run")
 
 
