@@ -62,7 +62,7 @@ def many_rows() -> pd.DataFrame:
 def test_batches_are_predicted_as_the_whole(
     run: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flopcast.api.predicting.BATCH", 16)
+    monkeypatch.setattr("flopcast.api.predicting.BATCH", 32)
     data = tmp_path / "rows.parquet"
     many_rows().to_parquet(data)
     for model, suffix in ((run, "csv"), (alone, "parquet")):
@@ -70,7 +70,7 @@ def test_batches_are_predicted_as_the_whole(
         at_once = predict(model, data, out=whole)
         with monkeypatch.context() as patch:
             patch.setattr("flopcast.readers.parts.LARGE", 1)
-            patch.setattr("flopcast.readers.parts.ROWS", 17)
+            patch.setattr("flopcast.readers.parts.ROWS", 35)
             in_batches = predict(model, data, out=out)
         read_table = pd.read_csv if suffix == "csv" else pd.read_parquet
         pd.testing.assert_frame_equal(read_table(out), read_table(whole), check_exact=True)

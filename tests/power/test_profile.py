@@ -30,7 +30,7 @@ def profiled(scenario: Scenario, **options: object) -> tuple[KernelPower, Truth]
     """Return the profile of the total power of a simulated measurement, and the truth."""
     found = simulate(scenario)
     measured = synchronise(found.log, found.executions, found.pairs)
-    options = {"window_us": scenario.window_us, "components": ["total"], "replicates": 100, **options}
+    options = {"window_us": scenario.window_us, "components": ["total"], "replicates": 30, **options}
     return profile_kernel(measured, **options), found.truth  # type: ignore[arg-type]
 
 
