@@ -21,10 +21,12 @@ import flopcast as fc
 from flopcast.api.forecasting import calibrate
 from flopcast.hardware import read_networks
 from flopcast.output import dumps
+from flopcast.power.profile import profile_files
 from flopcast.projection.collective_laws import collective_us
 from flopcast.report.document import Document
 from flopcast.report.forecast import learnt_document, release_document
 from flopcast.report.html import page
+from flopcast.report.power import power_document
 from flopcast.report.predictions import predictions_document, to_json
 from flopcast.report.run_folder import read_metrics, read_run
 from flopcast.report.terminal import print_document
@@ -239,9 +241,22 @@ def _serving_model(path: Path, number: int) -> None:
     _shown(found.document(), number)
 
 
+def _scale(path: Path, number: int) -> None:
+    scenario = ("strong", "weak", "chiplets")[number % 3]
+    _shown(fc.scale(path, fit=[8, 16], sizes=None if number % 2 else [64], scenario=scenario).document(), number)
+
+
+def _power_profile(path: Path, number: int) -> None:
+    log, executions, clocks = (path.parent / f"{name}.csv" for name in ("log", "executions", "clocks"))
+    window = 1000.0 if number % 2 else None
+    found = profile_files(log, executions, clocks, window_us=window)
+    _shown(power_document(found, cap_w=750.0), number)
+
+
 BEHIND: Final[dict[str, Callable[[Path, int], None]]] = {
     "manifest": _manifest, "metrics": _evidence, "predictions": _evidence, "run's model": _model, "prior": _model,
     "train": _train, "validate": _validate, "predict": _predict, "check": _check, "compare": _compare,
     "project": _project, "network": _network, "config.json": _forecast, "ONNX": _onnx, "layers": _layers,
     "cases": _cases, "calibration": _calibration, "release": _release, "serving model": _serving_model,
+    "scale": _scale, "power profile": _power_profile,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import flopcast as fc
+from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.models import artifact
 from flopcast.models.artifact import describe_features
 from flopcast.sealing import seal
@@ -340,6 +341,13 @@ def seeds() -> dict[str, list[Files]]:
     }  # fmt: skip
 
 
+def _power() -> Files:
+    """Return the three tables of a simulated measurement of a kernel's power."""
+    made = simulate(Scenario(kernel_us=400.0, runs=30, executions=12))
+    tables = {"log": made.log, "executions": made.executions, "clocks": made.pairs}
+    return {f"{name}.csv": table.to_csv(index=False).encode() for name, table in tables.items()}
+
+
 @cache
 def seeds_behind() -> dict[str, list[Files]]:
     """Return the inputs of the targets of `behind`; runs are trained first."""
@@ -366,6 +374,8 @@ def seeds_behind() -> dict[str, list[Files]]:
         "calibration": [_one("runs.csv", CASES), _one("runs.csv", STEPS), _one("runs.csv", SERVED_RUNS), _serving()[3]],
         "release": [_one("own.toml", as_toml(one)) for one in list(known_releases().values())[:2]],
         "serving model": [_one("own.parquet", serving_model())],
+        "scale": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],
+        "power profile": [_power()],
     }
 
 
