@@ -19,7 +19,6 @@ import pandas as pd
 from ..hardware import GPU, all_gpus
 from ..hardware.spec import UNITS
 from .operators import Op, each_op
-from .work import as_categories
 
 BYTES_PER_CLOCK = 128
 """What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
@@ -48,11 +47,8 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     gpus = {gpu.name: gpu for gpu in all_gpus()}
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
-    every = [*each_op(pd.DataFrame({"op": as_categories(frame["op"])}))]
-    names_of_work = dict.fromkeys(name for op, _ in every for name in op.identity if name in frame)
-    plain = {name: as_categories(frame[name]) for name in names_of_work}
-    for op, rows in every:
-        part = pd.DataFrame({name: plain[name][rows] for name in op.identity if name in plain})
+    for op, rows in each_op(frame):
+        part = frame[[name for name in op.identity if name in frame]].iloc[rows] if len(rows) < len(frame) else frame
         flops, moved = op.least(part)
         sent = op.sent(part)
         dtypes, formats = pd.factorize(op.compute_dtype(part))

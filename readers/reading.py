@@ -641,12 +641,12 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
 
 def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
-    rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    rejected = pd.concat([part.rejected for part in parts], ignore_index=True) if len(parts) > 1 else parts[0].rejected
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
         raise _unusable(rejected)
-    whole = fill_text(pd.concat(frames, ignore_index=True))
+    whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
     if len(every) < len(whole):
         # Files of which no row was asked for are named in one remark.
@@ -682,7 +682,8 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
             raise _unusable(rejected)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
-    first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
+    if len(first):
+        first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
 
 
@@ -755,9 +756,12 @@ def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
 
 def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
     """Return the rows above a peak of their device as `Measurements.above_peak` has them."""
-    above = rows.loc[held.share > FINDING, ["source", "device", "op", "dtype_a", "duration_us"]]
-    at = above.index.to_numpy()
-    above = above.assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
+    at = np.flatnonzero(held.share > FINDING)
+    above = (
+        rows[["source", "device", "op", "dtype_a", "duration_us"]]
+        .iloc[at]
+        .assign(share=held.share[at], peak=held.peak[at], kept=held.reason[at] == "")
+    )
     return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..operators.operators import DIMENSIONS, each_op
+from ..operators.operators import each_op
 from ..remarks import Remark, remark
-from .measurements import REFUSED, REFUSED_DETAIL, fill_text
+from .measurements import REFUSED, REFUSED_DETAIL
 from .physics import KEEP
 from .problems import codes_of, comparable, merged_by, number_runs, problem_columns, problem_ids
 
@@ -99,13 +99,14 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
     ids = problem_ids(frame, kernel=True)
     odd, far = _contradictions(frame, ids)
     far &= KEEP not in keep
-    detail = [f"{time:.4g} µs" for time in frame["duration_us"][far]]
-    refused = frame[far].copy()  # a copy holds wide tables of counters together
-    refused[REFUSED], refused[REFUSED_DETAIL] = "contradicting-repeats", detail
-    places = np.flatnonzero(~far)
-    kept, ids = frame.iloc[places].reset_index(drop=True), ids[places]
-    once = fill_text(merged_by(kept, ids))
-    odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(drop=True)
+    places, refused, kept = np.flatnonzero(~far), frame.iloc[:0], frame
+    if far.any():
+        detail = [f"{time:.4g} µs" for time in frame["duration_us"][far]]
+        refused = frame[far].copy()  # a copy holds wide tables of counters together
+        refused[REFUSED], refused[REFUSED_DETAIL] = "contradicting-repeats", detail
+        kept, ids = frame.iloc[places].reset_index(drop=True), ids[places]
+        odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(drop=True)
+    once = merged_by(kept, ids)
     places = places if each else places[~pd.Series(ids).duplicated().to_numpy()]
     return Settled(number_runs(kept) if each else once, places, len(kept) - len(once), odd, refused)
 
@@ -113,6 +114,8 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
 def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
     """Return the table, repeats merged, without rows that are too far off their like; other spikes stay."""
     odd = spikes(frame)
+    if odd.empty:
+        return Settled(frame, np.arange(len(frame)), 0, odd.drop(columns="alone"), frame.iloc[:0])
     far = np.abs(np.log(odd["factor"].to_numpy(dtype=float))) > np.log(FAR)
     far &= odd.pop("alone").to_numpy(dtype=bool) & (KEEP not in keep)
     told = odd[far].sort_index()
@@ -133,7 +136,7 @@ def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame,
     several = pd.Series(ids).duplicated(keep=False).to_numpy()
     far = np.zeros(len(frame), dtype=bool)
     by_id = time[several].groupby(ids[several], sort=False)
-    apart = by_id.max() - by_id.min()
+    apart = by_id.max() - by_id.min() if several.any() else time[several]
     if not (apart > np.log(OFF)).any():
         return pd.DataFrame(columns=list(COLUMNS)), far
     far[several] = (time[several] - by_id.transform("median")).abs() > np.log(FAR) / 2
@@ -154,8 +157,12 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
     time = frame["duration_us"].to_numpy(dtype=float)
     parts = [pd.DataFrame({"factor": [], "beside": [], "alone": []}, index=np.zeros(0, dtype=int))]
     for op, rows in each_op(frame):
-        part = frame.iloc[rows]
+        part = frame.iloc[rows] if len(rows) < len(frame) else frame
         names = problem_columns(frame, op.name)
+        sizes = [dim.name for dim in op.dimensions if dim.kind == "size" and dim.least > 0 and dim.name in names]
+        axes = [axis for axis in sizes if part[axis].nunique(dropna=False) > 2]
+        if not axes:
+            continue
         codes = {name: codes_of([comparable(part, name)]) for name in names} | {"device": codes_of([part["device"]])}
         problem = codes_of(codes.values())
         order = np.lexsort((time[rows], problem))
@@ -164,10 +171,9 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
         another = np.where(problem[second] == problem[fastest], time[rows[second]] / time[rows[fastest]], np.inf)
         another[second == fastest] = np.inf  # the last row of all
         here, judged = rows[fastest], np.zeros(len(fastest), dtype=bool)
-        for axis in op.dims:
-            known = axis in names and DIMENSIONS[axis].kind == "size" and DIMENSIONS[axis].least > 0
-            if not known or codes[axis].max() < 2 or judged.all():
-                continue
+        for axis in axes:
+            if judged.all():
+                break
             key = codes_of(codes[name][fastest] for name in codes if name != axis)
             size = part[axis].to_numpy(dtype=float)[fastest]
             factor, neighbours = off_neighbours(key, size, time[here])
@@ -180,7 +186,7 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
             parts.append(pd.DataFrame({"factor": factor[odd], "beside": beside, "alone": alone}, index=here[odd]))
             judged |= neighbours[0] >= 0
     found = pd.concat(parts)
-    told = frame.iloc[found.index][["source", "device", "op", "duration_us"]].set_axis(found.index)
+    told = frame[["source", "device", "op", "duration_us"]].iloc[found.index].set_axis(found.index)
     return pd.concat([told.assign(row=told["source"]), found], axis=1)[[*COLUMNS, "alone"]]
 
 

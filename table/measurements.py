@@ -25,7 +25,7 @@ source          file and 1-based line, "file.csv:12"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,10 +35,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import FlopcastError
 from ..operators.dtypes import canonical_dtypes
 from ..operators.kinds.gemm import SCALES
-from ..operators.operators import DIMENSIONS, Op, complete, nearest_op, op_of
+from ..operators.operators import DIMENSIONS, OPS, Op, complete, nearest_op
+from ..operators.work import coded
 from .conditions import TRUTH
 
 COUNTER = "counter."
@@ -87,6 +87,8 @@ class CleanRows:
 
 def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the first rejected rows of each reason with their ``values``, "m=16 n=0"; both tables have one index."""
+    if rejected.empty:
+        return rejected.assign(values=np.array([], dtype=object))
     first = rejected.groupby("reason", sort=False).head(EXAMPLES)
     own = rows.loc[first.index, [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES]]
     values = [
@@ -119,10 +121,11 @@ def clean(raw: pd.DataFrame) -> CleanRows:
     format (`Op.needs_dtype`) may leave it out.
     """
     frame, verdict = _judged(raw, MEASURED)
-    kept = complete(frame if verdict.accepted.all() else frame[verdict.accepted].reset_index(drop=True))
     rejected = verdict.table(frame["source"])
+    if rejected.empty:
+        return CleanRows(fill_text(complete(frame)), rejected, examples(rejected, raw))
     first = examples(rejected, raw.iloc[np.flatnonzero(~verdict.accepted)].reset_index(drop=True))
-    return CleanRows(fill_text(kept), rejected, first)
+    return CleanRows(fill_text(complete(frame[verdict.accepted])), rejected, first)
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
@@ -150,22 +153,30 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         verdict.refuse_each(_text(frame, DEFECT), _text(frame, DEFECT_DETAIL))
         frame = frame.drop(columns=[DEFECT, DEFECT_DETAIL], errors="ignore")
     for column in ("device", "op", *TEXT_COLUMNS):
-        frame[column] = _text(frame, column)
-        verdict.refuse(frame[column].str.len().gt(LONGEST_TEXT), "long-text", frame[column], f"{column} = ")
+        given = column in frame
+        frame[column] = values = _text(frame, column)
+        if given:
+            letters = np.asarray(pc.utf8_length(pa.array(values)))
+            verdict.refuse(letters > LONGEST_TEXT, "long-text", values, f"{column} = ")
     if "device" in required:
-        verdict.refuse(frame["device"].eq(""), "no-device", "give default device=NAME")
-    ops = _known_ops(frame["op"])
-    unknown = ~frame["op"].isin(list(ops))
-    told = {op: f"{op}: {nearest_op(op)}" for op in frame["op"][unknown].unique() if op}
-    verdict.refuse(unknown, "unknown-operator", frame["op"].map(told).fillna("") if told else "")
-    _clean_dtypes(frame, ops, verdict)
+        verdict.refuse(_blank(frame["device"]), "no-device", "give default device=NAME")
+    codes, words = coded(frame, "op")
+    ops = [OPS.get(word) for word in words]
+    unknown = np.array([op is None for op in ops], dtype=bool)[codes]
+    if unknown.any():
+        told = [
+            f"{word}: {nearest_op(word)}" if word and op is None else "" for word, op in zip(words, ops, strict=True)
+        ]
+        verdict.refuse(unknown, "unknown-operator", pd.Series(np.array(told, dtype=object)[codes]))
+    exempt = np.array([op is not None and not op.needs_dtype for op in ops], dtype=bool)[codes]
+    _clean_dtypes(frame, exempt, verdict)
     duration = _numbers(frame, "duration_us")
     if "duration_us" in required:
-        _check_duration(frame["duration_us"], duration, verdict)
+        _check_duration(frame["duration_us"], duration.to_numpy(), verdict)
     frame["duration_us"] = duration
-    _clean_dimensions(frame, ops, verdict)
-    frame["spread_us"] = _numbers(frame, "spread_us")
-    verdict.refuse(frame["spread_us"].lt(0) | np.isinf(frame["spread_us"]), "impossible-spread", frame["spread_us"])
+    _clean_dimensions(frame, [(op, codes == code) for code, op in enumerate(ops) if op is not None], verdict)
+    frame["spread_us"] = spread = _numbers(frame, "spread_us")
+    verdict.refuse((spread.to_numpy() < 0) | np.isinf(spread.to_numpy()), "impossible-spread", spread)
     frame["repeats"] = _numbers(frame, "repeats").fillna(1.0)
     frame["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else False
     return frame, verdict
@@ -173,8 +184,9 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
 
 def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with every text column as str, "" where there is no text."""
-    is_text = [name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
-    return frame.assign(**{name: as_text(frame[name]) for name in is_text})
+    text = {name: column for name, column in frame.items() if not pd.api.types.is_numeric_dtype(column)}
+    unlike = {str(name): as_text(column) for name, column in text.items() if column.dtype != "str" or column.hasnans}
+    return frame.assign(**unlike) if unlike else frame
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -211,48 +223,40 @@ class _Verdict:
         return pd.DataFrame(columns, dtype="str").reset_index(drop=True)
 
 
-def _clean_dtypes(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict) -> None:
-    """Put the number formats in canonical spelling."""
+def _clean_dtypes(frame: pd.DataFrame, exempt: np.ndarray, verdict: _Verdict) -> None:
+    """Put the number formats in canonical spelling; rows that are exempt need none."""
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
-        frame[column] = canonical_dtypes(given)
-        verdict.refuse(given.ne("") & frame[column].eq(""), "unknown-number-format", given, f"{column} = ")
-    exempt = frame["op"].isin([op.name for op in ops.values() if not op.needs_dtype])
-    verdict.refuse(frame["dtype_a"].eq("") & ~exempt, "no-number-format", "give default dtype_a=NAME")
+        frame[column] = found = canonical_dtypes(given) if column in frame else given
+        verdict.refuse(_blank(found) & ~_blank(given), "unknown-number-format", given, f"{column} = ")
+    verdict.refuse(_blank(frame["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME")
 
 
-def _check_duration(given: pd.Series, duration: pd.Series, verdict: _Verdict) -> None:
-    verdict.refuse(duration.isna(), "no-duration", given)
+def _check_duration(given: pd.Series, duration: np.ndarray, verdict: _Verdict) -> None:
+    verdict.refuse(np.isnan(duration), "no-duration", given)
     verdict.refuse(np.isinf(duration), "infinite-duration", given)
-    verdict.refuse(duration.eq(0), "zero-duration", given)
-    verdict.refuse(duration.lt(0), "negative-duration", given)
+    verdict.refuse(duration == 0, "zero-duration", given)
+    verdict.refuse(duration < 0, "negative-duration", given)
 
 
-def _known_ops(names: pd.Series) -> dict[str, Op]:
-    """Return the operators among `names` that the registry knows."""
-    known = {}
-    for name in names.unique():
-        try:
-            known[str(name)] = op_of(str(name))
-        except FlopcastError:
-            continue
-    return known
+def _clean_dimensions(frame: pd.DataFrame, ops: Sequence[tuple[Op, np.ndarray]], verdict: _Verdict) -> None:
+    """Give the dimensions their types, and refuse rows that lack one or hold something that cannot be one.
 
-
-def _clean_dimensions(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verdict) -> None:
-    """Give the dimensions their types, and refuse rows that lack one or hold something that cannot be one."""
-    names = dict.fromkeys(name for op in ops.values() for name in op.dims)
+    `ops` are the operators of the table with the rows (n_rows,) of each.
+    """
+    names = dict.fromkeys(name for op, _ in ops for name in op.dims)
     given = {name: frame[name] for name in names if name in frame}
+    typed = {}
     for name in given:
         if name in TEXT_DIMENSIONS:
-            frame[name] = _text(frame, name)
+            typed[name] = _text(frame, name)
         else:
-            frame[name] = _truth(given[name]) if name in FLAGS else _numbers(frame, name)
-    for op in ops.values():
-        rows = frame["op"].eq(op.name).to_numpy()
+            typed[name] = _truth(given[name]) if name in FLAGS else _numbers(frame, name)
+        frame[name] = typed[name]
+    for op, rows in ops:
         for name in op.dims:
             if name in given:
-                _check_dimension(frame[name], given[name], rows, verdict, required=name not in op.defaults)
+                _check_dimension(typed[name], given[name], rows, verdict, required=name not in op.defaults)
             elif name not in op.defaults:
                 verdict.refuse(rows, "missing-dimension", name)
 
@@ -260,7 +264,7 @@ def _clean_dimensions(frame: pd.DataFrame, ops: Mapping[str, Op], verdict: _Verd
 def _check_dimension(
     values: pd.Series, given: pd.Series, rows: np.ndarray, verdict: _Verdict, *, required: bool
 ) -> None:
-    name, shown = str(values.name), f"{values.name} = "
+    name, shown = str(given.name), f"{given.name} = "
     blank = (given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")).to_numpy(dtype=bool)
     if required:
         verdict.refuse(rows & blank, "missing-dimension", name)
@@ -288,6 +292,8 @@ def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
     if column not in frame:
         return pd.Series(np.nan, index=frame.index, dtype=float)
     given = frame[column]
+    if given.dtype == float:
+        return given
     if given.dtype == "str" and (found := plain_numbers(pa.array(given))) is not None:
         return pd.Series(found.to_numpy(zero_copy_only=False).astype(float), index=frame.index)
     return pd.to_numeric(given, errors="coerce").astype(float)
@@ -321,6 +327,11 @@ def _bytes_of(texts: pa.StringArray | pa.LargeStringArray) -> np.ndarray:
         return np.zeros(0, dtype=np.uint8)
     ends = np.frombuffer(offsets, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
     return np.frombuffer(data, np.uint8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
+
+
+def _blank(words: pd.Series) -> np.ndarray:
+    """Return which texts are empty."""
+    return np.asarray(pc.equal(pa.array(words), ""))
 
 
 def _text(frame: pd.DataFrame, column: str) -> pd.Series:

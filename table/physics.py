@@ -184,8 +184,11 @@ def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -
     """
     known = ~np.isnan(least_us)
     least = least_us[known]
-    usual = pd.Series(duration[known] / (least + _LAUNCH_US)).groupby(files[known])
-    middle = usual.median()[usual.size() >= _LEAST_ROWS]
+    usual = pd.Series(duration[known] / (least + _LAUNCH_US))
+    if usual.between(*_USUAL).all():
+        return
+    by_file = usual.groupby(files[known])
+    middle = by_file.median()[by_file.size() >= _LEAST_ROWS]
     for file in middle.index[(middle < _USUAL[0]) | (middle > _USUAL[1])]:
         own = files[known] == file
         share = least[own] / duration[known][own]

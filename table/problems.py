@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,13 @@ from ..hardware import EVERY
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_numbers
 from ..remarks import remark
-from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text
+from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
 
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.
 
-    At least one column of shape (n_rows,); int64 of that shape leaves.
+    At least one column of shape (n_rows,); int64 of that shape leaves. Once no two rows are alike, no more are read.
 
     Examples
     --------
@@ -41,6 +42,8 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
             numbers = codes.astype(np.int64)
         elif len(levels) > 1:
             numbers = pd.factorize(numbers * len(levels) + codes)[0].astype(np.int64)
+        if numbers.max(initial=-1) + 1 == len(numbers):
+            break
     assert numbers is not None
     return numbers
 
@@ -72,7 +75,7 @@ def merged_by(frame: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
         return frame
     single = frame[~repeated]
     merged = _summarised(frame[repeated], ids[repeated.to_numpy()])
-    return pd.concat([single, merged]).sort_index().reset_index(drop=True)
+    return fill_text(pd.concat([single, merged]).sort_index().reset_index(drop=True))
 
 
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,10 +153,13 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
     ids = np.empty(len(frame), dtype=np.int64)
     first = 0
     for op, rows in each_op(frame):
-        part = _told_apart(frame, op.name).take(rows)
-        keys = [comparable(part, name) for name in problem_columns(frame, op.name)]
-        keys += [part["device"]] if device else []
-        keys += [part["kernel"].where(~part["tuned"], "")] if kernel else []
+        part = _told_apart(frame, op.name).take(rows) if len(rows) < len(frame) else frame
+        names = problem_columns(frame, op.name)[::-1]  # sizes tell most rows apart, and stand last
+        keys = chain(
+            (comparable(part, name) for name in names),
+            (part["device"] for _ in range(device)),
+            (part["kernel"].where(~part["tuned"], "") for _ in range(kernel)),
+        )
         numbers = codes_of(keys)
         ids[rows] = first + numbers
         first += int(numbers.max()) + 1
