@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.api import learning
 from flopcast.errors import ArtifactError, DataError, ParameterError
 from flopcast.models.baselines import AnalyticLaw
 from flopcast.models.prior import Corrected, Pooled, Smooth
@@ -121,12 +122,14 @@ def test_a_prior_must_be_of_others(prior: Path, run: fc.Run) -> None:
     for target, given, why in (("B300", prior, "B300"), ("MI355X", run, "has a prior"), ("all", prior, "all of them")):
         with pytest.raises(ParameterError, match=why):
             fc.train(products("B300", 30, 1.0, 1), target=target, prior_run=given)
-    paired = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    sides = pd.concat([products(name, 30, factor, 1) for name, factor in (("MI300X", 1.0), ("MI355X", 0.6))])
+    paired = fc.train(sides, host="MI300X", target="MI355X", models=["OLS"], jobs=1)
     with pytest.raises(ParameterError, match="MI300X measured"):
         fc.train(products("B200", 30, 1.0, 1), target="B200", prior_run=paired)
 
 
-def test_a_curve_says_what_a_prior_is_worth(prior: Path) -> None:
+def test_a_curve_says_what_a_prior_is_worth(prior: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "of_prior", lambda rows: ("Prior",))
     own = products("MI300X", 120, 1.6, 3)
     found = fc.curve(own, target="MI300X", prior_run=prior, rows=[20], draws=1, models="Additive").table.set_index(
         "way"
