@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .remarks import Remark, remark
 
@@ -121,6 +121,8 @@ class ParameterError(DataError):
         Its name in the Python API (``cpu_speed``); the command line says which of its options that is.
     problem : str
         What it must be, what it is, and what to do: the line goes on after the name.
+    others : tuple of str
+        Parameters of which the same is true.
 
     Examples
     --------
@@ -132,9 +134,15 @@ class ParameterError(DataError):
     'suite'
     """
 
-    def __init__(self, parameter: str, problem: str) -> None:
-        super().__init__(f"{parameter} {problem}")
-        self.parameter, self.problem = parameter, problem
+    def __init__(self, parameter: str, problem: str, *others: str) -> None:
+        self.parameter, self.problem, self.others = parameter, problem, others
+        super().__init__(self.told(str))
+
+    def told(self, spelt: Callable[[str], str]) -> str:
+        """Return the message with the parameters spelt as the reader writes them."""
+        names = ", ".join(map(spelt, self.others))
+        beside = f", as {'is' if len(self.others) == 1 else 'are'} {names}" if names else ""
+        return f"{spelt(self.parameter)} {self.problem}{beside}"
 
 
 def check_margin(margin: float) -> float:

@@ -474,7 +474,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
                 warnings.showwarning = functools.partial(_noted, set())
                 command(*args, **kwargs)
         except ParameterError as error:
-            refuse(f"{_spelt(error.parameter, command)} {error.problem}")
+            refuse(error.told(lambda name: _spelt(name, command)))
         except NoMeasurementsError as error:
             refuse(": ".join(filter(None, [str(error), joined(error.notes)])))
         except FlopcastError as error:

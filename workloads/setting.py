@@ -186,8 +186,7 @@ def complete(given: Mapping[str, Any]) -> Setting:
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
     model = known_models.find(stated["model"]) if "model" in stated else None
     if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
-        beside = f", as {'is' if len(missing) == 2 else 'are'} {' and '.join(missing[1:])}" if missing[1:] else ""
-        raise ParameterError(missing[0], f"is needed to forecast {kind}{beside}")
+        raise ParameterError(missing[0], f"is needed to forecast {kind}", *missing[1:])
     assert model is not None
     values: dict[str, Any] = understood(stated)
     named = known_models.FORMATS.search(stated["model"].lower()) if isinstance(stated["model"], str) else None

@@ -11,6 +11,7 @@ import pytest
 
 from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, published_runs, rows_of
 from flopcast.errors import FlopcastError, ParameterError
+from flopcast.tests.commands.running import call
 from flopcast.workloads import known_models
 from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
 from flopcast.workloads.releases import RESIDUAL, as_rows
@@ -98,8 +99,12 @@ def test_eager_launches_hide_behind_long_kernels_and_have_a_spread() -> None:
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
-    with pytest.raises(ParameterError, match=r"batch.*input_len and output_len"):
+    with pytest.raises(ParameterError) as caught:
         forecast({"model": "llama-3.1-70b", "gpu": "MI300X"})
+    assert (caught.value.parameter, caught.value.others) == ("batch", ("input_len", "output_len"))
+    told = call("forecast", "llama-3.1-70b", "--gpu", "MI300X", "--batch", "1", "--gpus", "8")
+    assert "--output-len" in told.stderr
+    assert "output_len" not in told.stderr
 
 
 def test_requests_that_wait_for_memory_take_longer_than_their_share() -> None:
