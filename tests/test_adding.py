@@ -40,6 +40,22 @@ from ..vector import VectorWork, vector_op
 ATEN: dict[str, CallReader] = {}
 OPERATORS = (vector_op("hypot", VectorWork(4, inputs=2)),)
 """,
+    "operators/kinds/scan.py": """
+from flopcast.operators.call import Call
+from flopcast.operators.op import Dim, Op, log_dims
+from flopcast.operators.vector import VectorWork, whole_rows
+
+WORK = VectorWork(1)
+
+def scan(call: Call):
+    x = call.tensor(0)
+    return whole_rows("scan", "", x, x.dims[-1]) | {"depth": call.integer(1)}
+
+ATEN = {"my::scan": scan}
+DIMS = (Dim("rows", "rows", 8), Dim("cols", "columns", 8), Dim("depth", "how deep", 3))
+OPERATORS = [Op("scan", "vector", DIMS, ("cols",), "scan {cols}", WORK.flops, WORK.bytes_moved, WORK.view,
+                aliases=("prefix_sum",), kernels="reduction", features=log_dims("depth"))]
+""",
     "laws/computation/toy.py": '''
 from ..base import DeviceLaw, Scaled
 from ..rates import memory_us
@@ -99,20 +115,31 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import flopcast as fc
 from flopcast.commands.app import COMMANDS
+from flopcast.features.catalogue import BY_NAME
 from flopcast.hardware import find
 from flopcast.laws import law
+from flopcast.operators.call import Tensor
 from flopcast.operators.operators import work_of
+from flopcast.projection.kernel_laws import class_of
+from flopcast.traces.activity_work import call_text, describe_call
 from flopcast.workloads.releases import known_releases
 
 run = fc.train(sys.argv[1], target="MI399", models=["Median", "OLS"], jobs=1)
 work = work_of(run.dataset.rows)
+called = describe_call("my::scan", call_text([Tensor((4, 6), "fp32"), "2"]))
+row = fc.read(pd.DataFrame([called | {"op": "prefix_sum", "device": "MI300X", "duration_us": 3.0}])).frame.iloc[0]
 print(json.dumps({
     "models": sorted(set(run.table["name"])),
     "law": (law("toy")(work, find("MI399"))).tolist(),
     "release": known_releases()["toy-1.0"].runs,
     "command": "toy" in COMMANDS,
+    "called": [called[name] for name in ("op", "rows", "cols", "depth")],
+    "row": [row["op"], row["depth"], row["dtype_out"]],
+    "scan": [*BY_NAME["log2.depth"].ops, class_of(pd.DataFrame([called]))[0]],
+    "example": fc.schema("scan").loc["depth", "example"],
 }))
 """
 
@@ -148,3 +175,6 @@ def test_a_toy_of_each_kind_is_found(tmp_path: Path) -> None:
     assert found["law"][0] == pytest.approx(2 * 3 * 4 * 1000 * 64 / 10_000e9 * 1e6)  # two inputs and a result of fp32
     assert found["release"] == 40
     assert found["command"]
+    assert found["called"] == ["scan", 4, 6, 2]
+    assert found["row"] == ["scan", 2.0, "fp32"]
+    assert (found["scan"], found["example"]) == (["scan", "reduction"], 3)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -218,41 +215,3 @@ def test_no_two_files_have_an_operator_or_a_call_of_one_name():
     assert sum(len(file.OPERATORS) for file in files) == len(OPS)
     assert sum(len(getattr(file, "ATEN", ())) for file in files) == len(ATEN)
     assert sum(len(op.aliases) for op in OPS.values()) == len(ALIASES)
-
-
-SCAN = """
-from flopcast.operators.call import Call
-from flopcast.operators.op import Dim, Op, log_dims
-from flopcast.operators.vector import VectorWork, whole_rows
-
-WORK = VectorWork(1)
-
-def scan(call: Call):
-    x = call.tensor(0)
-    return whole_rows("scan", "", x, x.dims[-1]) | {"depth": call.integer(1)}
-
-ATEN = {"my::scan": scan}
-DIMS = (Dim("rows", "rows", 8), Dim("cols", "columns", 8), Dim("depth", "how deep", 3))
-OPERATORS = [Op("scan", "vector", DIMS, ("cols",), "scan {cols}", WORK.flops, WORK.bytes_moved, WORK.view,
-                aliases=("prefix_sum",), kernels="reduction", features=log_dims("depth"))]
-"""
-
-
-def test_a_file_is_all_that_an_operator_takes(tmp_path: Path):
-    (tmp_path / "scan.py").write_text(SCAN, encoding="utf-8")
-    asked = f"""
-import flopcast.operators.kinds as kinds
-kinds.__path__.append({str(tmp_path)!r})
-import pandas as pd, flopcast as fc
-from flopcast.features.catalogue import BY_NAME
-from flopcast.operators.call import Tensor
-from flopcast.projection.kernel_laws import class_of
-from flopcast.traces.activity_work import call_text, describe_call
-found = describe_call("my::scan", call_text([Tensor((4, 6), "fp32"), "2"]))
-print(found["op"], found["rows"], found["cols"], found["depth"])
-table = pd.DataFrame([found | {{"op": "prefix_sum", "device": "MI300X", "duration_us": 3.0}}])
-print(*fc.read(table).frame[["op", "depth", "dtype_out"]].iloc[0])
-print(BY_NAME["log2.depth"].ops, class_of(pd.DataFrame([found]))[0], fc.schema("scan").loc["depth", "example"])
-"""
-    printed = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines() == ["scan 4 6 2", "scan 2.0 fp32", "('scan',) reduction 3"]
