@@ -34,6 +34,8 @@ def as_numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
     if name not in frame:
         return np.full(len(frame), np.nan)
     column = frame[name]
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+        return column.to_numpy(dtype=float, copy=True)
     if not pd.api.types.is_numeric_dtype(column):
         column = column.astype(object).map(lambda value: _WORDS.get(str(value).lower(), value))
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
@@ -79,6 +81,12 @@ def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
     return values
 
 
+def as_arrow(words: pd.Series) -> pa.Array:
+    """Return a column of dtype str as Arrow has it: nothing is copied where it is one piece."""
+    given = pa.array(words.array)
+    return given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+
+
 def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a text column as positions (n_rows,) in its words, an object array; ``""`` where it is missing or empty.
 
@@ -90,9 +98,8 @@ def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy(), np.array([*column.cat.categories, ""], dtype=object)
     if column.dtype == "str" and len(frame):
-        given = pa.array(column)
-        whole = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
-        words = whole.fill_null("").dictionary_encode()
+        given = as_arrow(column)
+        words = (given.fill_null("") if given.null_count else given).dictionary_encode()
         return words.indices.to_numpy(), words.dictionary.to_numpy(zero_copy_only=False)
     codes, levels = pd.factorize(column.astype(object))
     return codes, np.array([*levels, ""], dtype=object)

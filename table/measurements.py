@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from ..operators.dtypes import canonical_dtypes
 from ..operators.kinds.gemm import SCALES
 from ..operators.operators import DIMENSIONS, OPS, Op, complete, nearest_op
-from ..operators.work import coded
+from ..operators.work import as_arrow, coded
 from .conditions import TRUTH
 
 COUNTER = "counter."
@@ -156,7 +156,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         given = column in frame
         frame[column] = values = _text(frame, column)
         if given:
-            letters = np.asarray(pc.utf8_length(pa.array(values)))
+            letters = np.asarray(pc.utf8_length(as_arrow(values)))
             verdict.refuse(letters > LONGEST_TEXT, "long-text", values, f"{column} = ")
     if "device" in required:
         verdict.refuse(_blank(frame["device"]), "no-device", "give default device=NAME")
@@ -294,7 +294,7 @@ def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
     given = frame[column]
     if given.dtype == float:
         return given
-    if given.dtype == "str" and (found := plain_numbers(pa.array(given))) is not None:
+    if given.dtype == "str" and (found := plain_numbers(as_arrow(given))) is not None:
         return pd.Series(found.to_numpy(zero_copy_only=False).astype(float), index=frame.index)
     return pd.to_numeric(given, errors="coerce").astype(float)
 
@@ -331,7 +331,7 @@ def _bytes_of(texts: pa.StringArray | pa.LargeStringArray) -> np.ndarray:
 
 def _blank(words: pd.Series) -> np.ndarray:
     """Return which texts are empty."""
-    return np.asarray(pc.equal(pa.array(words), ""))
+    return np.asarray(pc.equal(as_arrow(words), ""))
 
 
 def _text(frame: pd.DataFrame, column: str) -> pd.Series:

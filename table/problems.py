@@ -18,7 +18,7 @@ import pandas as pd
 from ..errors import DataError, few
 from ..hardware import EVERY
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
-from ..operators.work import as_numbers
+from ..operators.work import as_arrow, as_numbers
 from ..remarks import remark
 from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
 
@@ -35,9 +35,12 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """
     numbers: np.ndarray | None = None
     for key in keys:
-        codes, levels = pd.factorize(
-            np.asarray(key, dtype=object) if isinstance(key, list) else key, use_na_sentinel=False
-        )
+        if isinstance(key, pd.Series) and key.dtype == "str":
+            words = as_arrow(key).dictionary_encode(null_encoding="encode")
+            codes, levels = words.indices.to_numpy(), words.dictionary
+        else:
+            plain = np.asarray(key, dtype=object) if isinstance(key, list) else key
+            codes, levels = pd.factorize(plain, use_na_sentinel=False)
         if numbers is None:
             numbers = codes.astype(np.int64)
         elif len(levels) > 1:
