@@ -20,6 +20,8 @@ from ..evaluation.paired import Estimate, SchemeComparison, common_rows, compare
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, TraceFailure, read_traces
+from ..readers.base import LINE
+from ..readers.files import PARQUET, csv_header, head, parquet_columns, read_plain_table
 from ..report.comparing import (
     Answers,
     answers_of_estimates,
@@ -37,7 +39,7 @@ from ..report.html import Shown
 from ..report.run_folder import METRICS, read_run
 from ..table.conditions import Where
 from ..traces.summary import Annotated, with_possible_times
-from .forecasting import Forecasts
+from .forecasting import ANSWER, Forecasts, read_table
 from .projecting import ProjectedTrace
 from .tables import load_measurements
 
@@ -339,13 +341,17 @@ _PHYSICS: Final = ("residual", "gpu", "model")
 
 
 def _answers(given: object) -> dict[str, Any] | None:
-    """Return the JSON of a projection or of forecasts, from what was returned or saved; None for anything else."""
+    """Return what the JSON of a projection or of forecasts says, from what was returned or saved; else None."""
     if isinstance(given, ProjectedTrace | Forecasts):
         return dict(given.document().data)
     if not isinstance(given, str | Path):
         return None
     path = Path(given)
     files = [path / name for name in ("project.json", "forecast.json")] if path.is_dir() else [path]
+    if path.is_file() and path.suffix.lower() in (".csv", ".parquet"):
+        beginning = head(path)
+        names = parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
+        return read_table(read_plain_table(path).drop(columns=LINE, errors="ignore")) if {*ANSWER} <= {*names} else None
     file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
     if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):
         return None

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import ParameterError
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from .options import (
     AllOption,
@@ -95,8 +94,6 @@ def command(
     check_needed(need)
     data = check_data(data)
     own, targets = parse_gpu(host), parse_targets(target)
-    if need is not None and own is not None and isinstance(targets, list):
-        raise ParameterError("need", "is asked of one target: train them one by one")
     if out is not None and (own is None or not isinstance(targets, list)):
         check_run_folder(out)
     settings: dict[str, Any] = {
@@ -137,8 +134,17 @@ def command(
         found.save(out)
     from ..report.terminal import show
 
+    told = {}
+    if need is not None:
+        from ..api.checking import needed
+
+        rows = {name: value for name, value in settings.items() if name in ("where", "group", "unit", "default")}
+        runs = found if isinstance(found, Runs) else {"": found}
+        told = {name: needed(run, need, data or (), seed=seed, **rows).told for name, run in runs.items()}
     if isinstance(found, Runs):
-        show(found.document(out), *(out / name for name in TARGETS if out is not None), as_json=as_json)
+        shown = found.document(out)
+        shown = shown.with_remarks("need", told) if told else shown
+        show(shown, *(out / name for name in TARGETS if out is not None), as_json=as_json)
         return
     from ..report.training import training_document
 
@@ -146,9 +152,6 @@ def command(
     shown = training_document(
         found.metrics, found.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
     )
-    if need is not None:
-        from ..api.checking import needed
-
-        rows = {name: value for name, value in settings.items() if name in ("where", "group", "unit", "default")}
-        shown = shown.with_remark("need", needed(found, need, data or (), seed=seed, **rows).told)
+    for remark in told.values():
+        shown = shown.with_remark("need", remark)
     show(shown, *written, as_json=as_json)

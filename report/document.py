@@ -334,8 +334,15 @@ class Document:
 
     def with_remark(self, name: str, told: Remark) -> Document:
         """Return the document with a remark last on terminals, and in its data under a name."""
-        data = Later(lambda: {**self.data, name: told.to_dict()})
-        return replace(self, closing=[*self.closing, Lines(remarked([told]))], data=data)
+        return self._with(name, Lines(remarked([told])), told.to_dict)
+
+    def with_remarks(self, name: str, told: Mapping[str, Remark]) -> Document:
+        """Return the document with a remark of each, by its name, last on terminals, and in its data under a name."""
+        said = lines([f"{of}: {one}" for of, one in told.items()])
+        return self._with(name, said, lambda: {of: one.to_dict() for of, one in told.items()})
+
+    def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
+        return replace(self, closing=[*self.closing, said], data=Later(lambda: {**self.data, name: data()}))
 
 
 class Later(Mapping[str, Any]):

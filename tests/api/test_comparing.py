@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
+from scipy.stats import binom
 
 import flopcast as fc
 from flopcast.errors import DataError, ParameterError
@@ -176,6 +178,45 @@ def test_projections_are_compared_by_what_they_do_not_share(tmp_path: Path) -> N
     assert (tmp_path / "c" / "compare.html").exists()
 
 
+def saved(path: Path, parts: dict[str, float], deviations: dict[str, float], target: str) -> Path:
+    """Write what `project` would of a trace whose time is the sum of parts, each off by its own log-normal factor."""
+    whole, reach = sum(parts.values()), ndtri(0.95)
+
+    def ends(name: str, side: int) -> float:
+        return whole + parts[name] * (np.exp(side * reach * deviations[name]) - 1)
+
+    tornado = [{"name": name, "sigma": deviations[name], "low_us": ends(name, -1), "high_us": ends(name, 1)}
+               for name in parts]  # fmt: skip
+    classes = [{"op_class": name, "projected_us": us, "lower_us": us, "upper_us": us, "sigma": deviations[name],
+                "law": "affine"} for name, us in parts.items()]  # fmt: skip
+    interval = {"level": 0.9, "lower_us": whole, "upper_us": whole, "tornado": tornado}
+    answer = {"schema": 1, "host": "MI300X", "target": target, "projected_us": whole, "interval": interval}
+    path.write_text(json.dumps(answer | {"classes": classes}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("same_law", [True, False])
+def test_the_paired_interval_of_projections_holds_the_true_ratio_as_often_as_it_says(
+    tmp_path: Path, same_law: bool
+) -> None:
+    first = {"gemm": 5000.0, "attention": 2500.0, "elementwise": 1500.0, "cpu_speed": 400.0}
+    second = {"gemm": 5200.0, "attention": 1200.0, "elementwise": 1400.0, "cpu_speed": 700.0}
+    deviations = {"gemm": 0.25, "attention": 0.3, "elementwise": 0.15, "cpu_speed": 0.1}
+    targets = ("MI355X", "MI355X" if same_law else "H100")
+    paths = [saved(tmp_path / f"{place}.json", parts, deviations, targets[place])
+             for place, parts in enumerate((first, second))]  # fmt: skip
+    row = fc.compare(*paths, interval=0.9).table.iloc[0]
+    rng, draws = np.random.default_rng(0), 4000
+    scale = np.array([*deviations.values()])
+    errors = [np.exp(scale * rng.standard_normal((draws, len(scale)))) for _ in range(2)]
+    before, after = (np.array([*parts.values()]) @ own.T
+                     for parts, own in ((first, errors[0]), (second, errors[0 if same_law else 1])))  # fmt: skip
+    held = [((row["ratio_lower"] <= after / before) & (after / before <= row["ratio_upper"])).mean(),
+            ((row["lower"] <= after - before) & (after - before <= row["upper"])).mean()]  # fmt: skip
+    lowest, highest = binom.ppf([0.0005, 0.9995], draws, 0.9) / draws
+    assert all(lowest <= share <= highest for share in held)
+
+
 def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
     fields = {"gpus": 8, "dtype": "fp8", "batch": [1, 16], "input_len": 128, "output_len": 128}
     one, other = (fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X"))
@@ -185,6 +226,16 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
     assert (table["ratio"] < 1).all()
     itself = fc.compare(one, one).table
     assert itself["ratio_lower"].tolist() == pytest.approx([1, 1])
+    for kind in ("csv", "parquet"):
+        for name, found in (("first", one), ("second", other)):
+            found.save_table(tmp_path / f"{name}.{kind}")
+        again = fc.compare(tmp_path / f"first.{kind}", tmp_path / f"second.{kind}").table
+        pd.testing.assert_frame_equal(again, table)
+    told = call("compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--json")
+    assert [row["ratio_upper"] for row in json.loads(told.output)["answers"]] == pytest.approx([*table["ratio_upper"]])
+    pd.read_csv(tmp_path / "first.csv").assign(upper=np.nan).to_csv(tmp_path / "lost.csv", index=False)
+    with pytest.raises(DataError, match="row 1 of a table of forecasts has no interval"):
+        fc.compare(tmp_path / "lost.csv", tmp_path / "second.csv")
     with pytest.raises(DataError, match="2 and 1 forecasts"):
         fc.compare(one, fc.forecast("llama-3.1-70b", gpu="MI300X", **(fields | {"batch": 1})))
     one.save(tmp_path / "a")

@@ -371,8 +371,11 @@ def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_oth
         "--quiet",
         "--json",
     ]
-    code, out, _ = call("train", tmp_path / "three.csv", *words, "--out", tmp_path / "runs")
+    code, out, _ = call("train", tmp_path / "three.csv", *words, "--need", "0.001", "--out", tmp_path / "runs")
     assert code == 0
+    assert {name: one["code"] for name, one in json.loads(out)["need"].items()} == dict.fromkeys(
+        (TARGET.name, "MI325X"), "need-not-reached"
+    )
     stated = {(row["target"], row["scheme"]): row["e_out"] for row in json.loads(out)["targets"]}
     for target in (TARGET.name, "MI325X"):
         run = job.load(tmp_path / "runs" / target)
