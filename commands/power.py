@@ -22,6 +22,7 @@ from .options import (
     announce,
     check_data,
     made_by,
+    parse_counts,
     parse_names,
     run_command,
 )
@@ -90,6 +91,9 @@ def profile_command(
         Literal["each-other", "middle"],
         typer.Option(help="A bin's times lie within the margin of each other (published), or of its middle: wider."),
     ] = "each-other",
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Also without synchronised clocks, without bins, with 50 runs.")
+    ] = False,
     cap_w: Annotated[
         float | None, typer.Option(min=0, metavar="W", help="Power cap of the board: which two stay below it together.")
     ] = None,
@@ -125,6 +129,7 @@ def profile_command(
         steady_from=steady_from,
         within=within,
         bin_rank=bin_rank,
+        ablate=ablate,
         interval=interval,
         seed=seed,
     )
@@ -154,6 +159,10 @@ def record_command(
     interleaved: Annotated[
         bool, typer.Option("--interleaved", help="Run all kernels in turn, too: each is compared with itself alone.")
     ] = False,
+    sequence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N,N", help="Run these of the list (1,2) in turn, too: each after the one before it."),
+    ] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -162,6 +171,7 @@ def record_command(
     Ctrl-C keeps what is recorded; the same command again goes on.
     """
     check_data([] if kernels is None else [kernels])
+    sequences = [parse_counts(one, "--sequence", "1,2") or [] for one in sequence or ()]
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
     from ..report.terminal import show, shown_progress
@@ -176,6 +186,7 @@ def record_command(
                 runs=runs,
                 device=device,
                 interleaved=interleaved,
+                sequences=sequences,
                 seed=seed,
                 progress=progress,
             )

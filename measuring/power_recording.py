@@ -99,6 +99,7 @@ def record(
     runs: int | None = None,
     device: str | None = None,
     interleaved: bool = False,
+    sequences: Sequence[Sequence[int]] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recorded:
@@ -123,6 +124,9 @@ def record(
         ``cuda:0`` and the like; the first GPU by default.
     interleaved : bool
         Whether the kernels, after the runs of each, run all in turn as well: the profile compares each with itself.
+    sequences : sequence of sequences of int
+        Kernels, by their place in the list from 1 on, that run in turn as well, each after the one named before it:
+        what a kernel draws by what ran before it.
     seed : int
         Of operands, random delays, and whatever is simulated.
     progress : callable, optional
@@ -153,12 +157,18 @@ def record(
         rows = listed.rows
     if interleaved and len(rows) < 2:
         raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
+    turns = [tuple(range(len(rows)))] if interleaved else []
+    for one in sequences:
+        if len(one) < 2 or len({*one}) < len(one) or not {*one} <= {*range(1, len(rows) + 1)}:
+            told = f"must be two or more of the kernels 1 to {len(rows)}, each once, got {','.join(map(str, one))}"
+            raise ParameterError("sequence", told)
+        turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
     settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
-    settings |= {"interleaved": interleaved}
+    settings |= {"interleaved": interleaved, **({"sequences": [*map(list, sequences)]} if sequences else {})}
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
-    course = _Course(rig, journal, rows, runs, seed, progress, interleaved=interleaved)
+    course = _Course(rig, journal, rows, runs, seed, progress, turns=turns)
     try:
         course.run()
     finally:
@@ -189,10 +199,10 @@ class _Course:
         seed: int,
         progress: Progress | None,
         *,
-        interleaved: bool,
+        turns: Sequence[tuple[int, ...]],
     ) -> None:
         self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
-        self._places = len(rows) + interleaved  # at the last all kernels run in turn
+        self.trained = [*((place,) for place in range(len(rows))), *turns]  # which kernels run at each place, in turn
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
@@ -209,7 +219,7 @@ class _Course:
 
     def run(self) -> None:
         """Record what is not recorded yet."""
-        for place in range(self._places):
+        for place in range(len(self.trained)):
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
@@ -224,13 +234,19 @@ class _Course:
                 self.journal.add([{"row": place, **vars(train)}])
 
     def _kernels(self, place: int, repeats: int = 1) -> list[tuple[Row, int]]:
-        """Return the kernel of a place, or all of them, with the launches that count as one execution."""
+        """Return the kernels of a place, with the launches that count as one execution."""
         if place < len(self.rows):
             return [(self.rows[place], repeats)]
-        return [(row, one.repeats) for row, one in zip(self.rows, self.protocols, strict=False)]
+        return [(self.rows[one], self.protocols[one].repeats) for one in self.trained[place]]
 
     def _name(self, place: int) -> str:
-        return described(self.rows[place]) if place < len(self.rows) else f"all {len(self.rows)} in turn"
+        if place < len(self.rows):
+            return described(self.rows[place])
+        those = self.trained[place]
+        which = (
+            f"all {len(those)}" if those == tuple(range(len(self.rows))) else ", ".join(f"{one + 1}" for one in those)
+        )
+        return f"{which} in turn"
 
     def _train(self, executions: int, key: tuple[int, ...]) -> Train:
         """Run a train after a random delay, by the time of the run within the logger's period."""
@@ -249,7 +265,7 @@ class _Course:
         chosen = plan(kernel_us, interval)
         longest = max(4 * chosen.executions_filled, math.ceil(LONGEST_US / kernel_us))
         settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
-        alone = self.protocols if place == len(self.rows) else []
+        alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
         protocol = Protocol(
             row=place,
             kernel=self._name(place),
@@ -293,7 +309,7 @@ class _Course:
 
     def _tell(self, label: str) -> None:
         if self._progress is not None:
-            unknown = (self._places - len(self.protocols)) * (self._runs or USUAL_RUNS)
+            unknown = (len(self.trained) - len(self.protocols)) * (self._runs or USUAL_RUNS)
             total = sum(one.runs for one in self.protocols) + unknown
             left = total - len(self.trains)
             eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
@@ -374,7 +390,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     kernels = pd.DataFrame(
         [_known(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=False)]
     )
-    executions = _executions(course.trains, [one.steady_from for one in course.protocols], kernels)
+    executions = _executions(course, kernels)
     (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
     tables = {LOG: log, EXECUTIONS: executions, **({CLOCKS: pairs} if len(pairs) else {})}
     for name, table in tables.items():
@@ -401,14 +417,14 @@ def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     return {**told, "class": facts.bound, "flops": facts.flops, "bytes": facts.bytes, "balance": facts.balance}
 
 
-def _executions(trains: Sequence[tuple[int, Train]], steady_from: Sequence[int], kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the executions of trains, each of one kernel or of all in turn."""
+def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the executions of trains, each of one kernel or of several in turn."""
     parts = []
-    for run, (place, train) in enumerate(trains):
-        those = np.arange(len(kernels)) if place == len(kernels) else np.array([place])
+    for run, (place, train) in enumerate(course.trains):
+        those = np.array(course.trained[place])
         turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
         of = np.tile(those, len(turns)), np.full(count, run), np.repeat(turns + 1, len(those))
-        parts.append(np.column_stack([train.executions, *of, np.full(count, steady_from[place])]))
+        parts.append(np.column_stack([train.executions, *of, np.full(count, course.protocols[place].steady_from)]))
     rows = pd.DataFrame(np.concatenate(parts), columns=["start_ns", "end_ns", "of", "run", "execution", "steady_from"])
     facts = kernels.iloc[rows.pop("of")].reset_index(drop=True)
     return pd.concat([rows, facts], axis="columns").dropna(axis="columns", how="all")

@@ -56,8 +56,8 @@ class Lessons:
         ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below the cap. Those that do first, the
         fullest of them first; no row where no cap was given.
     interleaved : DataFrame
-        ``kernel``, and of interleaved over isolated ``time_ratio``, ``power_ratio`` and ``energy_ratio`` (NaN where the
-        power is that of a mixture).
+        ``kernel``, ``how`` (``interleaved``, or ``after`` which kernel), and of that over isolated ``time_ratio``,
+        ``power_ratio`` and ``energy_ratio`` (NaN where the power is that of a mixture).
     """
 
     kernels: pd.DataFrame
@@ -182,5 +182,6 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
             name = TOTAL if TOTAL in one.components else next(iter(one.components))
             part, of_alone = one.components[name], alone.components[name]
             ratios = (part.ssp.mean_w / of_alone.ssp.mean_w, part.energy.energy_j / of_alone.energy.energy_j)
-            rows.append((alone.kernel, one.kernel_us / alone.kernel_us, *ratios))
-    return pd.DataFrame(rows, columns=["kernel", "time_ratio", "power_ratio", "energy_ratio"])
+            how = one.kernel.removeprefix(f"{alone.kernel}, ")
+            rows.append((alone.kernel, how, one.kernel_us / alone.kernel_us, *ratios))
+    return pd.DataFrame(rows, columns=["kernel", "how", "time_ratio", "power_ratio", "energy_ratio"])

@@ -5,6 +5,9 @@ steady (the 4th); an averaging logger still shows what came before it. SSP, the 
 the executions that start when the logger's window holds nothing but the run. Taking the first for the second is the
 error that the method's authors found to reach 80 %.
 
+Both are parts of a run, whose power over all its executions is kept as well (`ComponentPower.run`); `without_steps`
+says what each step of the method is worth on a measurement of one's own.
+
 `stitch` finds the readings of all components at once, those of golden runs, with what else their windows see: other
 kernels, pauses, the fill of the window before a run. `detect_throttling` looks for power that rises and then falls over
 the executions of a run.
@@ -13,11 +16,11 @@ the executions of a run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -75,7 +78,8 @@ class Stitched:
 
     ssp_execution: int  # first execution with steady power
     filled: float  # share of the window that lies inside the run when that execution starts
-    golden: pd.DataFrame  # readings of golden runs whose window had filled
+    whole: pd.DataFrame  # readings of golden runs
+    golden: pd.DataFrame  # those of them whose window had filled
     first: pd.DataFrame  # of golden runs, those of the steady execution
     steady: pd.DataFrame  # of golden runs, those with steady power
     every: pd.DataFrame  # readings with steady power of all runs, golden or not, but those of fuller bins
@@ -140,6 +144,7 @@ def stitch(
     return Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
+        whole=inside,
         golden=inside[inside["since_run_us"] >= window_us],
         first=inside[inside["execution"] == execution],
         steady=steady,
@@ -260,6 +265,14 @@ class ComponentPower:
     energy: Energy  # of one execution, from the steady power; NaN where other kernels share the windows
     throttling: Throttling
     deconvolved: Deconvolved | None  # only where the logger's window was stated and enough runs tell
+    run: pd.DataFrame  # readings of golden runs: ``since_run_us``, ``execution``, ``start_us`` (of it) and ``power_w``
+
+    @property
+    def by_execution(self) -> pd.DataFrame:
+        """Power over the whole run, a row per execution: its median ``start_us``, ``mean_w`` and ``readings``."""
+        of = self.run.groupby("execution", sort=True)
+        told = of.agg(start_us=("start_us", "median"), mean_w=("power_w", "mean"), readings=("power_w", "count"))
+        return told.reset_index()
 
     @property
     def sse_error_percent(self) -> float:
@@ -285,6 +298,7 @@ class KernelPower:
     plan: Plan  # the protocol recommended for this kernel
     components: dict[str, ComponentPower]
     notes: tuple[Remark, ...]
+    without: Mapping[str, KernelPower | DataError] = field(default_factory=dict)  # profiles with steps left out
 
     @property
     def isolation(self) -> str:
@@ -323,13 +337,15 @@ def profile_files(
     steady_from: int | None = None,
     within: str = EACH_OTHER,
     bin_rank: int = 1,
+    ablate: bool = False,
     interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
     """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no clocks. `gpu_index`
-    says which GPU of the log; what follows `kernel` is as for `profile_kernel`. Of several kernels those that cannot be
+    says which GPU of the log; what follows `kernel` is as for `profile_kernel`; `ablate` profiles each kernel once more
+    without each step (`without_steps`). Of several kernels those that cannot be
     profiled are left out (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
     profiled as two (`power.runs.apart`).
 
@@ -357,22 +373,15 @@ def profile_files(
     )
     measured = replace(measured, executions=apart(measured.executions))
     profiles, errors = list[KernelPower](), dict[str, DataError]()
+    settings: dict[str, Any] = {
+        "window_us": window_us, "execution": execution, "steady_from": steady_from, "within": within, "rank": bin_rank,
+        "components": component, "level": interval, "seed": seed,
+    }  # fmt: skip
     for name in measured.kernels if kernel is None else [kernel]:
         try:
-            profiles.append(
-                profile_kernel(
-                    measured,
-                    name,
-                    window_us=window_us,
-                    execution=execution,
-                    steady_from=steady_from,
-                    within=within,
-                    rank=bin_rank,
-                    components=component,
-                    level=interval,
-                    seed=seed,
-                )
-            )
+            found = profile_kernel(measured, name, **settings)
+            without = without_steps(measured, name, **settings) if ablate else {}
+            profiles.append(replace(found, without=without))
         except ParameterError:
             raise
         except DataError as error:  # of this kernel alone
@@ -479,6 +488,31 @@ def profile_kernel(
     return replace(result, notes=(*_power_notes(result, stitched), *_sample_notes(result, measured, stitched)))
 
 
+FEW_RUNS: Final = 50
+
+
+def without_steps(measured: Measured, kernel: str, **settings: Any) -> dict[str, KernelPower | DataError]:
+    """Return the profile of a kernel without synchronised clocks, without bins, and of few runs, or why there is none.
+
+    Not synchronised, log and executions are taken to begin together. The settings are those of `profile_kernel`.
+    """
+    executions, first = measured.executions, measured.executions["start_ns"].iloc[0]
+    own = executions["kernel"].eq(kernel)
+    few_runs = executions["run"].isin(executions.loc[own, "run"].unique()[:FEW_RUNS])
+    cases: dict[str, tuple[Measured, dict[str, Any]]] = {
+        "without synchronisation": (replace(measured, times_ns=measured.gpu_ns - measured.gpu_ns[0] + first), {}),
+        "without binning": (measured, {"margin": math.inf}),
+        f"{FEW_RUNS} runs": (replace(measured, executions=executions[few_runs | ~own]), {}),
+    }
+    found: dict[str, KernelPower | DataError] = {}
+    for name, (changed, more) in cases.items():
+        try:
+            found[name] = profile_kernel(changed, kernel, **settings | more)
+        except DataError as error:
+            found[name] = error
+    return found
+
+
 def _component(
     name: str, power_w: np.ndarray, stitched: Stitched, replicates: int, level: float, seed: int
 ) -> ComponentPower:
@@ -491,6 +525,9 @@ def _component(
         energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
         deconvolved=None if equations is None else deconvolve(equations, power_w, seed=seed),
+        run=stitched.whole[["since_run_us", "execution"]].assign(
+            start_us=stitched.whole["execution_start_us"], power_w=power_w[stitched.whole["reading"]]
+        ),
     )
 
 

@@ -235,12 +235,21 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     """Return kernels that ran alone in some runs and among others in the rest as two, by name; ``isolated`` says whose.
 
     The executions are as `group_runs` returns them; those of the other runs get the name of the kernel and
-    ``, interleaved``.
+    ``, interleaved``. Where these are runs of different kernels, a kernel is as many more as there are kernels that it
+    follows in them (the first of a run follows the last: runs are trains), ``, after`` each.
     """
-    among = executions.groupby("run")["kernel"].transform("nunique").gt(1)
-    moved = among & among.groupby(executions["kernel"]).transform("nunique").eq(2)
-    name = executions["kernel"]
-    return executions.assign(kernel=name.where(~moved, name + ", interleaved"), isolated=name.where(moved, ""))
+    orders = executions.groupby("run")["kernel"].unique().map(tuple)
+    order = executions["run"].map(orders)
+    among, name = order.map(len).gt(1), executions["kernel"]
+    moved = among & among.groupby(name).transform("nunique").eq(2)
+    several = order[moved].groupby(name[moved]).nunique().gt(1)
+    before = {(of, own): of[place - 1] for of in orders.unique() for place, own in enumerate(of)}
+    renamed = name.astype(object)
+    renamed[moved] = [
+        f"{own}, after {before[of, own]}" if several[own] else f"{own}, interleaved"
+        for of, own in zip(order[moved], name[moved], strict=True)
+    ]
+    return executions.assign(kernel=renamed.astype(name.dtype), isolated=name.where(moved, ""))
 
 
 def golden_runs(

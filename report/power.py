@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -13,6 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ..errors import DataError
 from ..measuring.power_recording import Recorded
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
@@ -168,6 +169,8 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
         Section(
             one.kernel,
             [Figure(partial(power_figure, one), caption),
+             Figure(partial(run_figure, one, one.components), WHOLE_RUN),
+             *_step_figure(one),
              Lines(lines([*description(one), *map(str, one.notes)]).lines, "list", medium="page")],
             f"kernel-{place}",
             one.kernel[:40],
@@ -179,7 +182,7 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
         opening=[_headline(one, profiles.level) for one in kernels[:_HEADLINES]],
         sections=[
-            Section("Power and energy", [*tables, clocks_of_page], "table", "Table"),
+            Section("Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"),
             lessons_section(kernels, learnt),
             *own,
         ],
@@ -189,6 +192,52 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
         ],
         data=Later(partial(power_json, profiles, learnt)),
     )
+
+
+WHOLE_RUN: Final = (
+    "Power over the whole run: readings of golden runs since its start, their mean by execution; dotted: the first "
+    "execution whose time is steady, and the first whose power is"
+)
+
+
+def _main(one: KernelPower) -> str:
+    """Return the component that stands for all: the total, where the log has one."""
+    return TOTAL if TOTAL in one.components else next(iter(one.components))
+
+
+def _step_figure(one: KernelPower) -> list[Figure]:
+    """Return the whole run beside itself with each step of the method left out; nothing where none was."""
+    name = _main(one)
+    others = {case: found.components[name] for case, found in one.without.items() if isinstance(found, KernelPower)}
+    parts = {"everything": one.components[name], **others}
+    return [Figure(partial(run_figure, one, parts), f"{name}: what each step is worth")] if one.without else []
+
+
+def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
+    """Return how the profiles change with each step of the method left out (`power.profile.without_steps`)."""
+    told: list[Row] = []
+    for one in (one for one in kernels if one.without):
+        name = _main(one)
+        whole = one.components[name].ssp
+        told.append(Row((one.kernel, *[""] * 6), title=True))
+        for case, found in {"everything": one, **one.without}.items():
+            if isinstance(found, DataError):
+                told.append(Row((case, *[""] * 5, str(found))))
+                continue
+            part = found.components[name]
+            off = 100 * float(np.sqrt(np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2))) / whole.mean_w
+            told.append(
+                Row(
+                    (case, f"{len(found.runs.kept)}", f"{len(part.ssp.readings)}", significant(part.ssp.mean_w),
+                     _hundredths(off), _millijoule(part.energy.energy_j), "")
+                )
+            )  # fmt: skip
+    heads = [Column("", "name"), *_numbers("golden runs", "readings", "SSP, W", "off, %", "energy, mJ")]
+    caption = (
+        "of the total; off: the steady profile against that with everything, RMS over the kernel's time. Without "
+        "synchronisation the log is taken to begin with the first execution"
+    )
+    return [Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)] if told else []
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
@@ -344,8 +393,13 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
                 "energy": vars(part.energy),
                 "throttling": {**vars(part.throttling), "fall_percent": part.throttling.fall_percent},
                 "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
+                "run": {column: part.run[column].to_numpy() for column in part.run},
             }
             for name, part in one.components.items()
+        },
+        "without": {
+            case: {"reason": str(found)} if isinstance(found, DataError) else _kernel_json(found)
+            for case, found in one.without.items()
         },
         "notes": [*map(str, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
@@ -374,6 +428,30 @@ def power_figure(one: KernelPower) -> go.Figure:
     figure.update_yaxes(title_text="W")
     figure.update_xaxes(title_text="time in the execution, µs", row=len(names), col=1)
     return panels(figure, len(names) * PANEL + 120)
+
+
+def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figure:
+    """Return a panel per part of the power over the whole run: its readings, and their mean by execution."""
+    figure = make_subplots(
+        rows=len(parts), cols=1, shared_xaxes=True, subplot_titles=[escape(name) for name in parts],
+        vertical_spacing=min(0.08, 0.35 / len(parts)),
+    )  # fmt: skip
+    for row, part in enumerate(parts.values(), 1):
+        points, means = part.run, part.by_execution
+        for trace in (
+            go.Scatter(name="readings", x=_short(points["since_run_us"].to_numpy()),
+                       y=_short(points["power_w"].to_numpy()), mode="markers",
+                       marker={"color": NEUTRAL, "size": 4, "opacity": 0.5}),
+            go.Scatter(name="mean by execution", x=_short(means["start_us"].to_numpy()),
+                       y=_short(means["mean_w"].to_numpy()), mode="lines", line={"color": SELECTED, "width": 2}),
+        ):  # fmt: skip
+            figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
+        for number_of in (one.sse_execution, one.ssp_execution):
+            for start in means.loc[means["execution"].eq(number_of), "start_us"]:
+                figure.add_vline(x=float(start), line={"color": BASELINE, "dash": "dot"}, row=row, col=1)
+    figure.update_yaxes(title_text="W")
+    figure.update_xaxes(title_text="time since the run began, µs", row=len(parts), col=1)
+    return panels(figure, len(parts) * PANEL + 120)
 
 
 def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
@@ -479,9 +557,9 @@ def _overlaps(found: Lessons) -> Table:
 
 
 def _interleaved(found: Lessons) -> Table:
-    heads = [_NAME, *_numbers("time", "power", "energy")]
+    heads = [_NAME, Column("how", "prose", least=12), *_numbers("time", "power", "energy")]
     ratio = partial(formatted, form="{:.3f}")
-    cells = cells_of(found.interleaved, kernel=str, time_ratio=ratio, power_ratio=ratio, energy_ratio=ratio)
+    cells = cells_of(found.interleaved, kernel=str, how=str, time_ratio=ratio, power_ratio=ratio, energy_ratio=ratio)
     caption = "Times what it is in runs with no other kernel; no energy where the power is that of a mixture"
     return Table(heads, rows(cells), "Interleaved with other kernels, against alone", caption)
 

@@ -72,12 +72,15 @@ def test_a_profile_is_printed(tables: Path) -> None:
 
 def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
     out = tmp_path / "runs" / "gemm"
-    code, text, _ = profile(tables, "--window-us", "1000", "--component", "total", "--json", "--out", out)
+    code, text, _ = profile(tables, "--window-us", "1000", "--component", "total", "--ablate", "--json", "--out", out)
     assert code == 0
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     assert (out / "power.json").read_text() == text
     (kernel,) = json.loads(text)["kernels"]
     energy = kernel["components"]["total"]["energy"]
+    assert [*kernel["without"]] == ["without synchronisation", "without binning", "50 runs"]
+    assert kernel["without"]["50 runs"]["runs"]["golden"] <= 50 < kernel["runs"]["golden"]
+    assert len(kernel["components"]["total"]["run"]["power_w"]) > 100
     assert ("power-few-runs", 100, 200) in [
         (one["code"], one.get("runs"), one.get("wanted")) for one in kernel["remarks"]
     ]

@@ -199,9 +199,28 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
         record(gemms(tmp_path, 4096), tmp_path / "one", interleaved=True)
 
 
+def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest + 5, None))
+    listed = tmp_path / "kernels.csv"
+    sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", **sizes}).to_csv(listed, index=False)
+    found = record(listed, tmp_path / "out", runs=90, sequences=[(1, 2), (3, 2)])
+    log, executions, clocks, _ = found.files
+    profiles = profile_files(log, executions, clocks, component=["total"], window_us=1000)
+    ratios = learn(profiles.kernels).interleaved.set_index(["kernel", "how"])["power_ratio"]
+    long, short, middle = (one.kernel for one in found.protocols[:3])
+    after = ratios[short]
+    assert set(after.index) == {f"after {long}", f"after {middle}"}
+    of = {one.kernel: one.components["total"].ssp.mean_w for one in profiles.kernels}
+    assert after[f"after {long}"] * of[short] == pytest.approx(of[long], rel=0.05)  # longer than the window
+    assert of[short] < after[f"after {middle}"] * of[short] < of[middle]  # it sees both
+    assert ratios[middle].index.tolist() == ["interleaved"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ({"sequences": [(1, 2)]}, "kernels 1 to 1"),
         ({"logger": "ipmi"}, "logger"),
         ({"window_us": 0.0}, "window_us"),
         ({"runs": 0}, "runs"),

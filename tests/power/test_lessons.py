@@ -114,7 +114,9 @@ def test_pairs_are_held_against_a_power_cap(made: Made) -> None:
 def test_a_kernel_among_others_is_compared_with_itself_alone(made: Made) -> None:
     among = made("gemm, interleaved", 110.0, Facts(isolated="gemm"), total=540.0)
     found = learn([made("gemm", 100.0, total=600.0), among])
-    assert found.interleaved.to_numpy().tolist() == [["gemm", 1.1, pytest.approx(0.9), pytest.approx(0.99)]]
+    assert found.interleaved.to_numpy().tolist() == [
+        ["gemm", "interleaved", 1.1, pytest.approx(0.9), pytest.approx(0.99)]
+    ]
     assert learn([among]).interleaved.empty
 
 

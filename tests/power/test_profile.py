@@ -15,7 +15,14 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.power import profile as module
 from flopcast.power.clocks import Measured, synchronise
 from flopcast.power.energy import PHASES, find_pauses
-from flopcast.power.profile import KernelPower, compare, compare_classes, profile_files, profile_kernel
+from flopcast.power.profile import (
+    KernelPower,
+    compare,
+    compare_classes,
+    profile_files,
+    profile_kernel,
+    without_steps,
+)
 from flopcast.power.readings import Facts
 from flopcast.power.runs import FULLER_BIN
 from flopcast.remarks import remark
@@ -372,3 +379,33 @@ def test_executions_may_state_from_where_power_is_steady(simulation: Simulation)
     assert found == [4, 9]
     with pytest.raises(DataError, match="steady_from"):
         synchronise(simulation.log, simulation.executions.assign(steady_from=0), simulation.pairs)
+
+
+def test_power_over_the_whole_run_rises_while_the_window_fills(measured: Measured, profile: KernelPower) -> None:
+    told = profile.components["total"].by_execution
+    assert (
+        told["readings"].sum() == len(profile.components["total"].run) > len(profile.components["total"].ssp.readings)
+    )
+    assert told["execution"].tolist() == sorted(told["execution"])
+    before = told["mean_w"][told["start_us"] < profile.window_us - profile.kernel_us].to_numpy()
+    after = told["mean_w"][told["start_us"] > profile.window_us].to_numpy()
+    assert (np.diff(before) > 0).all()  # the rest before a run leaves the window
+    assert after == pytest.approx(profile.components["total"].ssp.mean_w, rel=0.03)
+
+
+def test_each_step_left_out_changes_the_profile(measured: Measured, simulation: Simulation) -> None:
+    found = without_steps(measured, "gemm", window_us=1000, within=MIDDLE, components=["total"], replicates=10)
+    truth = simulation.truth.averaged_w(PHASES)
+    whole = profile_kernel(measured, window_us=1000, within=MIDDLE, components=["total"], replicates=10)
+    off = {"everything": rms_percent(whole.components["total"].ssp.polynomial_w, truth)}
+    for case, one in found.items():
+        assert isinstance(one, KernelPower)
+        off[case] = rms_percent(one.components["total"].ssp.polynomial_w, truth)
+    assert off["everything"] < min(off["without binning"], off["50 runs"])
+    assert off["without synchronisation"] > 10 * off["everything"]
+    few = found["50 runs"]
+    assert isinstance(few, KernelPower)
+    assert len(few.runs.table) == 50
+    short = replace(measured, executions=measured.executions[measured.executions["run"] < 5])
+    told = without_steps(short, "gemm", window_us=1000, replicates=10)
+    assert isinstance(told["50 runs"], DataError)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.benchmarks.power_simulator import Scenario, simulate
+from flopcast.errors import DataError
 from flopcast.output import dumps
 from flopcast.power.clocks import fit_clocks, one_clock, synchronise
 from flopcast.power.lessons import learn
@@ -25,6 +26,7 @@ from flopcast.report.power import (
     power_document,
     power_figure,
     power_json,
+    run_figure,
 )
 
 from .pages import own, parsed, plots
@@ -169,12 +171,27 @@ def test_what_there_is_not_is_not_drawn(kernel: KernelPower) -> None:
     assert names == ["SSP readings", "SSP polynomial", "SSP spline"]
 
 
+def test_the_whole_run_and_what_each_step_is_worth(profiles: PowerProfiles, kernel: KernelPower) -> None:
+    drawn = run_figure(kernel, kernel.components)
+    readings, means = drawn.data[:2]
+    assert len(readings.y) == len(kernel.components["total"].run)
+    assert (len(means.x), len(drawn.layout.shapes)) == (len(kernel.components["total"].by_execution), 4)
+    few = replace(kernel, without={"without binning": kernel, "50 runs": DataError("too few readings")})
+    document = power_document(replace(profiles, kernels=[few]))
+    rows = [texts(row) for row in tables(document)[3].rows]
+    assert [row[0] for row in rows] == [kernel.kernel, "everything", "without binning", "50 runs"]
+    assert (rows[1][1:], rows[1][4], rows[3][-1]) == (rows[2][1:], "0.00", "too few readings")
+    assert len(plots(page(document))) == 3
+    data = json.loads(dumps(power_json(replace(profiles, kernels=[few]), learn([few])), missing=True))
+    assert data["kernels"][0]["without"]["50 runs"] == {"reason": "too few readings"}
+
+
 def test_the_page_has_a_figure_per_kernel_and_escapes_names(profiles: PowerProfiles, kernel: KernelPower) -> None:
     made = page(power_document(profiles))
     body = parsed(own(made))
     assert "&lt;b&gt;gemm&lt;/b&gt;" in made
     assert "gemm" not in {tag for tag, _ in body.tags}
-    assert len(plots(made)) == 1
+    assert len(plots(made)) == 2
     text = " ".join(body.text).replace("\xa0", " ")
     for words in ("FinGraV", "Energies with 90 % intervals", "golden runs of", "drift", "120 runs, 200"):
         assert words in text
