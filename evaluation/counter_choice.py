@@ -25,6 +25,7 @@ from ..models.suite import Columnar, suite
 from ..table.counters import block_of, per_pass, recorded_as
 from ..table.measurements import COUNTER
 from ..traces.epochs import EPOCH
+from ..traces.summary import LAUNCH
 from ..workers import Jobs
 from .competition import columnar, usable_schemes
 from .crossval import Evaluation, Progress, evaluate
@@ -44,7 +45,7 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def is_counter(column: str) -> bool:
     """Whether a column of X needs a pass of the profiler; what an epoch did is known from the trace alone."""
-    return column.startswith(COUNTER) and not column.startswith(EPOCH)
+    return column.startswith(COUNTER) and not column.startswith((EPOCH, LAUNCH))
 
 
 def recorded(columns: Sequence[str]) -> list[str]:

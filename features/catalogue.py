@@ -363,6 +363,8 @@ def told_of(name: str) -> tuple[str, str, str]:
     word = next((one for one in CATEGORIES if name.startswith(f"{one.name}=")), None)
     if word is not None:
         return "word", "0/1", word.formula
+    if name.startswith("counter.launch."):
+        return "launch", "1", "registers or memory of a kernel, as its launch states"
     return ("counter", "1", "hardware counter") if "counter." in name else ("other", "", "")
 
 
@@ -408,7 +410,8 @@ def page() -> str:
         "For a metric other than `duration_us`, `host_<metric>` (additive) is the host's own value of it.",
         "Hardware counters enter as `counter.NAME` (additive) where every row has them: those of the run on the host,",
         "or with one device those of the run itself that count events: counters of cycles, of units busy or stalled,",
-        "are that run's own time in another unit, and left out.",
+        "are that run's own time in another unit, and left out. `counter.launch.NAME` is no count: what the launch",
+        "of a kernel states, of which nothing else is known (vgpr, accum_vgpr, sgpr, lds_bytes, scratch_bytes).",
         "",
         "## Categories",
         "",

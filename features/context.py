@@ -160,9 +160,10 @@ class Context:
 
     @cached_property
     def counters(self) -> tuple[str, ...]:
-        """Names of the hardware counters (``counter.NAME``) of the run that features come from."""
+        """Names of the hardware counters (``counter.NAME``) that were collected in the run that features come from."""
         stem = (HOST if self.has_host else "") + COUNTER
-        return tuple(str(name).removeprefix(HOST) for name in self.frame.columns if str(name).startswith(stem))
+        named = [name for name in self.frame.columns if str(name).startswith(stem)]
+        return tuple(str(name).removeprefix(HOST) for name in named if self.frame[name].notna().any())
 
     def counter(self, name: str) -> np.ndarray:
         """Return a hardware counter of the run that features come from, NaN where it was not collected.

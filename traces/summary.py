@@ -16,7 +16,7 @@ import pandas as pd
 from ..errors import DataError
 from ..operators.operators import OPS
 from ..remarks import Remark, remark
-from ..table.measurements import DEFECT, DEFECT_DETAIL
+from ..table.measurements import COUNTER, DEFECT, DEFECT_DETAIL
 from ..table.problems import codes_of
 from . import quality
 from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
@@ -159,6 +159,10 @@ def _by_class(table: pd.DataFrame) -> pd.DataFrame:
     return found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True)
 
 
+STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
+"""What a launch states that features of a kernel are made of where nothing else is known of it."""
+LAUNCH = f"{COUNTER}launch."
+"""Prefix of their columns in the measurement table."""
 _SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for name in op.dims) if name not in WORDS)
 
 
@@ -170,6 +174,7 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     in device, operator, variant, dimensions, precisions and kernel are repeats: one row, unless `each` call is to be
     one.
 
+    Kernels known by their launch alone carry what it states besides as counters, ``counter.launch.NAME`` (`STATED`).
     Columns are `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of
     the repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
     the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
@@ -226,6 +231,9 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
         "flags": _flags(table, code),
         "source": grouped["source"].first().astype(str).to_numpy(),
     }
+    alone = calls["op"].eq(UNKNOWN)
+    stated = calls.loc[alone, [*STATED]].astype("Float64").astype(float).dropna(axis=1, how="all")
+    found |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
     counters = counters_of(table)
     counted = grouped[counters].sum(min_count=1).reset_index(drop=True) if counters else pd.DataFrame(index=calls.index)
     return _with_defects(pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls)

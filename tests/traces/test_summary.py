@@ -6,6 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from flopcast.features.matrix import build_dataset
+from flopcast.hardware import find
 from flopcast.table.measurements import DEFECT, clean, count_reasons
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import annotate, measurements, overview
@@ -64,6 +66,20 @@ def test_kernels_without_an_operator_are_measured_by_name_and_launch() -> None:
     ]
     assert found["duration_us"].tolist() == [0.6, 0.01]
     assert len(clean(found).frame) == 2
+
+
+def test_what_a_launch_states_becomes_a_feature_of_kernels_that_are_known_by_it_alone() -> None:
+    launch = {"name": "stencil", "grid_x": 8, "block_x": 64, "vgpr": 32, "scratch_bytes": 0}
+    found = rows({**launch, "duration_ns": 500}, {**launch, "name": "copy", "vgpr": 8, "duration_ns": 700}, mm(1, 900))
+    assert found["counter.launch.vgpr"].tolist()[:2] == [32.0, 8.0]
+    assert found.loc[found["op"].eq("gemm"), "counter.launch.vgpr"].isna().all()
+    assert "counter.launch.lds_bytes" not in found
+    kernels = clean(found[found["op"].eq("kernel")]).frame
+    dataset = build_dataset(kernels, host=None, target=find("MI300X"))
+    assert dataset.X["counter.launch.vgpr"].tolist() == [32.0, 8.0]
+    assert "counter.launch.scratch_bytes" in dataset.recipe.constant
+    products = build_dataset(clean(found).frame, host=None, target=find("MI300X"))
+    assert not [name for name in products.recipe.skipped if name.startswith("counter.launch")]
 
 
 def test_a_kernel_without_a_launch_and_impossible_times_are_refused_with_their_reason() -> None:
