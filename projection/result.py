@@ -67,8 +67,8 @@ WAITING: Final = 2.0
 
 def path_shares(path: pd.DataFrame) -> dict[str, float]:
     """Return the share of each kind of piece (`KINDS`) in a critical path, adding up to 1."""
-    by_kind = path.groupby("kind")["length_ns"].sum()
-    return {kind: float(by_kind.get(kind, 0.0) / path["length_ns"].sum()) for kind in KINDS}
+    by_kind, whole = path.groupby("kind")["length_ns"].sum(), path["length_ns"].sum()
+    return {kind: float(by_kind.get(kind, 0.0) / whole) for kind in KINDS}
 
 
 def cpu_share(path: pd.DataFrame) -> float:
@@ -163,9 +163,10 @@ def class_table(
         measured; `law` and `bound`, those of the most projected time; `sigma` and `basis`
         (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one asked for.
     """
-    rows = projection.activities.assign(op_class=class_of(projection.activities))
+    rows = projection.activities[["measured_us", "projected_us", LAW, BOUND]]
+    rows = rows.assign(op_class=class_of(projection.activities))
     rows["published_us"] = published.activities["projected_us"]
-    rows["count"] = repeats_of(rows)
+    rows["count"] = repeats_of(projection.activities)
     rows["fallbacks"] = other_law(projection) * rows["count"]
     sums = ["measured_us", "published_us", "projected_us", "fallbacks", "count"]
     table = _whole_counts(rows.groupby("op_class", sort=True)[sums].sum())
@@ -200,7 +201,8 @@ def remark_table(projection: Projection) -> pd.DataFrame:
     The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one was asked for;
     `count`; `projected_us`.
     """
-    rows = projection.activities.assign(other=other_law(projection), count=repeats_of(projection.activities))
+    rows = projection.activities[[WHY, LAW, "projected_us"]]
+    rows = rows.assign(other=other_law(projection), count=repeats_of(projection.activities))
     told = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
     codes: dict[tuple[Remark, ...], int] = {}
     by = [pd.Series([codes.setdefault(why, len(codes)) for why in told[WHY]], told.index, dtype=int, name=WHY)]

@@ -100,7 +100,7 @@ def time_split(
         `linked_only` is asked of a trace that has the launch of no activity.
     """
     rows = activities
-    if linked_only:
+    if linked_only and not activities["linked"].all():
         rows = activities[activities["linked"].to_numpy(dtype=bool)]
         if rows.empty and len(activities):
             raise DataError("no activity of the trace has its launch in the file: split the time of all activities")
@@ -125,7 +125,7 @@ def time_split(
     values = (
         computation, exposed, busy - communicating, busy, total - busy, total, whole, copying, whole - exposed,
     )  # fmt: skip
-    split = rows.iloc[order[firsts]][list(by)].reset_index(drop=True)
+    split = rows[list(by)].iloc[order[firsts]].reset_index(drop=True)
     split = split.astype({name: "str" for name in by if isinstance(rows[name].dtype, pd.CategoricalDtype)})
     split = pd.concat([split, pd.DataFrame({n: v / 1e3 for n, v in zip(MEASURES, values, strict=True)})], axis=1)
     return split.sort_values(list(by), kind="stable", ignore_index=True) if by else split

@@ -352,7 +352,7 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     """
     stated, rows = stated or {}, projection.activities
     found = []
-    for name, part in rows.groupby(class_of(rows), sort=True):
+    for name, part in rows[[CATEGORY, SIGMA, "projected_us"]].groupby(class_of(rows), sort=True):
         kind = "communication" if (part[CATEGORY] == COMMUNICATION).any() else "law"
         if str(name) in stated:
             found.append((str(name), kind, stated[str(name)], STATED))

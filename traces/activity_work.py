@@ -218,7 +218,7 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     rows = np.flatnonzero(named)
     if not len(rows):
         return named
-    longest = _longest(table.iloc[rows], codes[rows])
+    longest = _longest(table[[*SAME_CALL, "duration_ns"]].iloc[rows], codes[rows])
     formats = _formats(unique, codes[rows], _words(table, "name")[rows][longest])
     known = formats["dtype_a"] != ""
     described = unique.assign(_call=np.arange(len(unique))).iloc[codes[rows]].assign(**formats)[known]

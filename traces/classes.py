@@ -151,7 +151,7 @@ def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str
         codes = pd.factorize(codes * max(len(levels), 1) + own)[0].astype(np.int64)
     firsts = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
     firsts[codes[::-1]] = np.arange(len(codes))[::-1]
-    rows = table.iloc[firsts]
+    rows = table[[*_CASE, "collective"]].iloc[firsts]
     words = [rows[column].astype("str").tolist() for column in _CASE]
     return codes, list(zip(*words, (rows["collective"] != "").tolist(), strict=True))
 

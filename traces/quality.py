@@ -70,14 +70,15 @@ def queue_codes(table: pd.DataFrame) -> IntArray:
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:
     """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps."""
-    order = np.argsort(table["start_ns"].to_numpy(), kind="stable")
-    codes = queue_codes(table)[order]
-    starts = table["start_ns"].to_numpy()[order]
-    ends = pd.Series(starts + np.maximum(table["duration_ns"].to_numpy()[order], 0))
-    running = ends.groupby(codes).cummax().astype("Int64")  # as float64, absolute nanoseconds lose 256 ns
-    before = running.groupby(codes).shift()
-    gaps = pd.Series(starts, dtype="Int64") - before
-    return pd.Series(gaps.array, index=table.index[order]).reindex(table.index)
+    codes, starts = queue_codes(table), table["start_ns"].to_numpy(dtype=np.int64)
+    order = np.lexsort((starts, codes))
+    codes, starts = codes[order], starts[order]
+    ends = starts + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
+    running = pd.Series(ends).groupby(codes).cummax().to_numpy()
+    gaps, first = np.zeros(len(table), dtype=np.int64), np.ones(len(table), dtype=bool)
+    gaps[order[1:]] = starts[1:] - running[:-1]
+    first[order[1:]] = codes[1:] != codes[:-1]
+    return pd.Series(pd.arrays.IntegerArray(gaps, first), index=table.index)
 
 
 def resolution_ns(values: IntArray) -> int:
