@@ -172,7 +172,7 @@ class _Shared:
     """The arrays every fit needs, plain so that joblib hands them to processes as memory maps."""
 
     X: FloatArray
-    columns: list[str]
+    columns: pd.Index
     y: FloatArray
     groups: NDArray
     fold_of: dict[str, IntArray]
@@ -195,7 +195,7 @@ class _Shared:
             unpaired = (values, check_targets(extra.y, _sources(extra)), np.asarray(extra.groups, dtype=str))
         return cls(
             X=data.X.to_numpy(dtype=np.float64),
-            columns=[str(column) for column in data.X.columns],
+            columns=pd.Index([str(column) for column in data.X.columns], dtype=object),  # Arrow is slow for a few names
             y=np.asarray(data.y, dtype=np.float64),
             groups=np.asarray(data.groups, dtype=str),
             fold_of=fold_of,
