@@ -151,6 +151,9 @@ def record(
         rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
     else:
         listed = read_shapes(kernels)
+        if listed.foreign:
+            told = f"no kernel has a column {listed.foreign}: rename it (dtype_a, m, n, k, ...) or leave it out"
+            raise DataError(told, source=str(kernels))
         if lost := [*(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused), *listed.repeated]:
             told = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
             raise DataError(told, source=str(kernels))

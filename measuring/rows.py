@@ -276,7 +276,8 @@ class Listed:
 
     rows: list[Row]  # what can be measured, each once
     refused: list[dict[str, str]]  # `source`, `reason`, `detail` of each row that cannot
-    repeated: list[str]  # each row that is one before it, with the columns of the file that no kernel has
+    repeated: list[str]  # each row that is one before it
+    foreign: str  # the first columns of the file that no kernel has
     notes: tuple[Remark, ...]  # what was assumed on reading, and how many rows repeat others
 
 
@@ -316,8 +317,7 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
             row |= {} if function is None else _parameters(named, given - set(row), function)
             key = tuple(sorted(row.items()))
             if key in known:
-                but = f" but for columns that no kernel has ({foreign})" if foreign else ""
-                repeated.append(f"{cells['source']} repeats another row{but}")
+                repeated.append(f"{cells['source']} repeats another row")
             else:
                 known.add(key)
                 rows.append(row)
@@ -326,7 +326,7 @@ def read_shapes(path: Path, families: Sequence[str] | None = None, function: Use
     was = "1 row that repeats another is" if len(repeated) == 1 else f"{len(repeated)} rows that repeat others are"
     text = f"{path.name}: {was} measured once"
     once = (remark("measured-once", text, file=path.name, rows=len(repeated)),) if repeated else ()
-    return Listed(rows, refused, repeated, (*notes, *once))
+    return Listed(rows, refused, repeated, foreign, (*notes, *once))
 
 
 def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
