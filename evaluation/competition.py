@@ -15,14 +15,14 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray
-from ..errors import FlopcastError, ParameterError, counted
+from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.matrix import Dataset
 from ..hardware import EVERY
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
 from ..models.suite import POOLED, QUICK, Columnar, baselines, of_prior, suite
-from ..remarks import Remark, remark
+from ..remarks import Remark, joined, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
 from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate, repeats_of
@@ -189,6 +189,8 @@ def compete(
         text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
         notes.append(remark("quick", text, ran=ran, left_out=left_out))
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
+    if len(dataset) < few and (told := joined(dataset.report.get("remarks", ()))):  # why there are so few
+        raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
     alone = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if alone else few}
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
