@@ -186,7 +186,7 @@ def record_command(
                 runs=runs,
                 device=device,
                 interleaved=interleaved,
-                sequences=sequences,
+                sequence=sequences,
                 seed=seed,
                 progress=progress,
             )

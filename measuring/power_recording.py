@@ -99,7 +99,7 @@ def record(
     runs: int | None = None,
     device: str | None = None,
     interleaved: bool = False,
-    sequences: Sequence[Sequence[int]] = (),
+    sequence: Sequence[Sequence[int]] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recorded:
@@ -124,7 +124,7 @@ def record(
         ``cuda:0`` and the like; the first GPU by default.
     interleaved : bool
         Whether the kernels, after the runs of each, run all in turn as well: the profile compares each with itself.
-    sequences : sequence of sequences of int
+    sequence : sequence of sequences of int
         Kernels, by their place in the list from 1 on, that run in turn as well, each after the one named before it:
         what a kernel draws by what ran before it.
     seed : int
@@ -161,14 +161,14 @@ def record(
     if interleaved and len(rows) < 2:
         raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
     turns = [tuple(range(len(rows)))] if interleaved else []
-    for one in sequences:
+    for one in sequence:
         if len(one) < 2 or len({*one}) < len(one) or not {*one} <= {*range(1, len(rows) + 1)}:
             told = f"must be two or more of the kernels 1 to {len(rows)}, each once, got {','.join(map(str, one))}"
             raise ParameterError("sequence", told)
         turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
     settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
-    settings |= {"interleaved": interleaved, **({"sequences": [*map(list, sequences)]} if sequences else {})}
+    settings |= {"interleaved": interleaved, **({"sequences": [*map(list, sequence)]} if sequence else {})}
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
     course = _Course(rig, journal, rows, runs, seed, progress, turns=turns)

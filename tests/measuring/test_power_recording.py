@@ -204,7 +204,7 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
     listed = tmp_path / "kernels.csv"
     sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", **sizes}).to_csv(listed, index=False)
-    found = record(listed, tmp_path / "out", runs=90, sequences=[(1, 2), (3, 2)])
+    found = record(listed, tmp_path / "out", runs=90, sequence=[(1, 2), (3, 2)])
     log, executions, clocks, _ = found.files
     profiles = profile_files(log, executions, clocks, component=["total"], window_us=1000)
     ratios = learn(profiles.kernels).interleaved.set_index(["kernel", "how"])["power_ratio"]
@@ -220,7 +220,7 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"sequences": [(1, 2)]}, "kernels 1 to 1"),
+        ({"sequence": [(1, 2)]}, "kernels 1 to 1"),
         ({"logger": "ipmi"}, "logger"),
         ({"window_us": 0.0}, "window_us"),
         ({"runs": 0}, "runs"),
