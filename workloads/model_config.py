@@ -496,7 +496,9 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
         return _algorithm(stated["quant_algo"], title)
     method = str(stated.get("quant_method") or "").lower()
     bits = stated.get("bits")
-    if method in ("awq", "gptq", "auto-round", "auto_round") and bits in (4, 8, None):
+    if method in ("awq", "gptq", "auto-round", "auto_round"):
+        if bits not in (4, 8, None):
+            raise DataError(f"{title}: bits = {bits!r:.20} of {method} is not understood: give a dtype in its place")
         return f"int{bits or 4}/bf16"
     if method in _METHODS:
         return _METHODS[method]

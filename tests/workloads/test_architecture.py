@@ -226,6 +226,12 @@ def test_the_formats_of_a_checkpoint_are_read_part_by_part(
     assert (model.formats, model.kv_format) == (formats, cache)
 
 
+@pytest.mark.parametrize("bits", [3, 10**400, "many"])
+def test_integers_of_other_widths_are_not_taken_for_four_bits(bits: object) -> None:
+    with pytest.raises(DataError, match="bits"):
+        from_config({**CONFIG, "quantization_config": {"quant_method": "gptq", "bits": bits}})
+
+
 def test_formats_may_stand_in_a_file_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     stated = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
