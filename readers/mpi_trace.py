@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
+from os.path import isfile  # False of a name too long to be one, where Path.is_file raises
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,7 +77,7 @@ def _parts(path: Path, text: bytes) -> list[Path]:
     names = text.decode("utf-8", errors="replace").split("\n")[:_MOST_RANKS]
     found = [path.parent / name.strip() for name in names if name.strip()]
     within = all(len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents for one in found)
-    return found if found and within and all(one.is_file() for one in found[:2]) else []
+    return found if found and within and all(isfile(one) for one in found[:2]) else []
 
 
 def read_mpi_trace(path: Path) -> MpiTrace:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.errors import DataError, ParameterError
-from flopcast.readers.mpi_trace import read_mpi_trace
+from flopcast.readers.mpi_trace import is_mpi_trace, read_mpi_trace
 from flopcast.tests.fuzz.corpus import OTF2
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import is_graph, read_layers
@@ -113,6 +113,10 @@ def test_amounts_need_a_speed(tmp_path: Path, unit: str) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError):
         read_mpi_trace(written(tmp_path, text))
+
+
+def test_lines_too_long_to_be_names_of_files_make_no_index(tmp_path: Path) -> None:
+    assert not is_mpi_trace(written(tmp_path, "/".join(["folder" * 20] * 60)))
 
 
 def test_a_speed_is_for_amounts(tmp_path: Path) -> None:
