@@ -257,8 +257,17 @@ class _Remote:
     def _result(self, future: Future) -> Any:
         from distributed import CancelledError, KilledWorker
 
+        limit = _LOOK
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(timeout=limit)
+                except TimeoutError:
+                    if future.status == "error":  # the task's own
+                        raise
+                    if future.status != "finished":  # lost with its worker after it was done, before it was fetched
+                        raise CancelledError(future.key) from None
+                    limit *= 2
         except KilledWorker as error:
             problem = "one task has ended several workers, most likely for memory: give each more, or fewer models"
             raise DataError(problem) from error

@@ -93,6 +93,28 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
     assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
 
 
+def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
+    cluster: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import Future  # here: to import it takes a second in each process that collects tests
+
+    cluster.working()
+    fetched, lost = Future.result, list[object]()
+
+    def after_the_worker_is_gone(self: Any, timeout: float | None = None) -> object:
+        if not lost:
+            for process in cluster.processes[1:]:
+                process.kill()
+                process.wait()
+            lost.append(cluster.worker())
+        return fetched(self, timeout=timeout)
+
+    monkeypatch.setattr("flopcast.workers._LOOK", 0.5)
+    monkeypatch.setattr(Future, "result", after_the_worker_is_gone)
+    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+        assert list(each.map(lambda task, shared: task + shared, [1, 2, 3], 5)) == [6, 7, 8]
+
+
 @pytest.mark.long
 def test_training_and_predictions_are_byte_equal_on_a_cluster(cluster: Running, tmp_path: Path) -> None:
     data, seen = gemms(), list[tuple[int, int]]()
