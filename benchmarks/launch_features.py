@@ -125,7 +125,7 @@ def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
     """Return the mean errors of a case without what launches state, with it, and with the occupancy too, by model.
 
     The last row is the best of them; ``lower`` and ``upper`` are the ends of a 95 % interval, by a bootstrap of whole
-    groups, of by how much a model errs more with all of it than without.
+    groups, of by how much a model errs more with what launches state, as training takes it up, than without.
     """
     places, host, target = CASES[name]
     raw = launched([data / "profiles" / place for place in places])
@@ -138,7 +138,7 @@ def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
         dataset = build_dataset(part, host=None if host is None else find(host), target=find(target))
         found = errors(dataset)
         rows_of[label] = found.assign(best=found[found.mean().idxmin()])
-    gained = (rows_of["and occupancy"] - rows_of["without"]).groupby(dataset.groups)
+    gained = (rows_of["with"] - rows_of["without"]).groupby(dataset.groups)
     sums, sizes = gained.sum().to_numpy(), gained.size().to_numpy()
     drawn = np.random.default_rng(0).integers(len(sizes), size=(2000, len(sizes)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)[:, None]

@@ -302,7 +302,7 @@ def _calibrated(
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds
     seen = ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
     y, groups, X = dataset.y[seen], dataset.groups[seen].astype(str), dataset.X[seen].reset_index(drop=True)
-    predicted, folds = predicted[seen], folds[seen]
+    whole, predicted, folds = predicted, predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
         learnt = learn_difficulty(X, y, predicted, groups, scheme)
         lower, upper = held_out_limits(X, y, predicted, groups, folds, LEVEL, scheme)
@@ -313,7 +313,13 @@ def _calibrated(
         {"group": str(group), "rows": int(size), "coverage": float(mean)}
         for group, size, mean in worst.head(WORST).itertuples()
     ]
-    held = {"model": model.name, **covered(y, predicted, groups, lower, upper)._asdict(), "worst_groups": named}
+    counts = {"rows": len(y), "rows_beyond": int((~np.isnan(whole)).sum()) - len(y)}
+    held = {
+        "model": model.name,
+        **covered(y, predicted, groups, lower, upper)._asdict(),
+        **counts,
+        "worst_groups": named,
+    }
     return Spread(ConformalIntervals(scheme).fit(y, predicted, groups, scale=scale), difficulty), held
 
 

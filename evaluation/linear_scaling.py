@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
 from ..features.matrix import Dataset
@@ -284,21 +285,14 @@ def _drift(law: np.ndarray, slope: float) -> float:
     return float(np.expm1(abs(slope - 1) * (high - low) / 2))
 
 
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Return p values adjusted for their number by Holm's method; statsmodels collects garbage at every call."""
-    p = np.asarray(p_values)
-    order = np.argsort(p)
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(stepped, 1.0)[np.argsort(order)]
-
-
 def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Verdict]]:
     """Adjust the tests of slopes, and those of scatter, by Holm over the classes that have them, law by law."""
     adjusted = [list(found) for found in classes]
     for law in range(len(classes[0])):
         tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
         if tested:
-            size, scatter = (holm([getattr(one, name) for _, one in tested]) for name in ("size_p", "scatter_p"))
+            size = multipletests([one.size_p for _, one in tested], method="holm")[1]
+            scatter = multipletests([one.scatter_p for _, one in tested], method="holm")[1]
             for (i, one), p, q in zip(tested, size, scatter, strict=True):
                 adjusted[i][law] = replace(one, size_p=float(p), scatter_p=float(q))
     return adjusted

@@ -284,6 +284,14 @@ def traces_document(found: TraceChanges) -> Document:
     )
 
 
+def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a comparison of tables, the most problems first, with ``formats`` in words and ``apart``."""
+    for row in records(found.sort_values("problems", ascending=False, kind="stable")):
+        formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
+        apart = (row["lower"] > 1 or row["upper"] < 1) if known(row["lower"]) else None
+        yield {**row, "formats": formats, "apart": apart}
+
+
 def _estimated(row: Mapping[Any, Any], name: str) -> str:
     """Return an estimate, or with its sign a difference of two, with its unit."""
     value = row[name]
@@ -297,8 +305,7 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
         *columns("device", "operator", "formats", numbers=("problems", "groups")), Column("second / first"),
         *columns(f"{100 * level:g} % interval", numbers=("fastest tenth", "slowest tenth", "other kernels")),
     )  # fmt: skip
-    each = [{**row, "formats": "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))}
-            for row in found.sort_values("problems", ascending=False).to_dict("records")]  # fmt: skip
+    each = list(_operators(found))
     cells = [
         (
             row["device"], row["op"], row["formats"], f"{row['problems']:,}", f"{row['groups']:,}",
@@ -307,7 +314,7 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
         )
         for row in each
     ]  # fmt: skip
-    apart = [row for row in each if row["lower"] > 1 or row["upper"] < 1]
+    apart = [row for row in each if row["apart"]]
     said = [f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]]
     answer = f"{'; '.join(said)}." if said else "No operator is shown to have changed."
     table = Table(heads, rows(cells), "times of the problems that both measured, the fastest kernel of each")
@@ -411,12 +418,10 @@ def answers_of_traces(found: TraceChanges) -> Answers:
 def answers_of_tables(found: pd.DataFrame) -> Answers:
     """Return how the times of each operator changed between two tables, the most problems first."""
     made = {}
-    for row in found.sort_values("problems", ascending=False, kind="stable").to_dict("records"):
-        formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
-        what = " ".join(filter(None, (row["op"], formats, f"on {row['device']}", "/ the first")))
+    for row in _operators(found):
+        what = " ".join(filter(None, (row["op"], row["formats"], f"on {row['device']}", "/ the first")))
         reach = f"{between(row['lower'], row['upper'])} of {counted(row['problems'], 'problem')}"
-        apart = (row["lower"] > 1 or row["upper"] < 1) if known(row["lower"]) else None
-        made[what] = Answer((1.0, "1"), (row["ratio"], f"{row['ratio']:.3f}"), reach, apart)
+        made[what] = Answer((1.0, "1"), (row["ratio"], f"{row['ratio']:.3f}"), reach, row["apart"])
     return made
 
 

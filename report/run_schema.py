@@ -146,6 +146,8 @@ class Covered(Struct):
 
     coverage: Share | None = None
     median_relative_width: Percent | None = None
+    rows: Count = 0
+    rows_beyond: Count = 0
     worst_groups: list[Group] | None = None
 
 

@@ -381,7 +381,8 @@ def _trust(metrics: Metrics) -> list[str]:
     """Say how far the saved model can be trusted: its intervals, and the groups that it predicts worst."""
     intervals, said = metrics.get("intervals") or {}, list[str]()
     held = [
-        f"{share(row['coverage'])} of {left_out(name)} (median width {share(row.get('median_relative_width'))})"
+        f"{share(row['coverage'])} of {left_out(name)} (median width {share(row.get('median_relative_width'))}"
+        f"{_inside(row)})"
         for name, row in (intervals.get("schemes") or {}).items()
         if row.get("coverage") is not None
     ]
@@ -528,10 +529,15 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 
+def _inside(row: Metrics) -> str:
+    """Say of which rows the intervals of a scheme were judged, where some lay outside the range of the other folds."""
+    return f"; {row['rows']:,} rows within the range of the others" if row.get("rows_beyond") else ""
+
+
 def _intervals(intervals: Metrics, *, every: bool) -> Section:
     """Show how often the prediction intervals held, and how wide they are."""
     cells = [
-        (left_out(name), share(row["coverage"]), share(row.get("median_relative_width")))
+        (left_out(name) + _inside(row), share(row["coverage"]), share(row.get("median_relative_width")))
         for name, row in (intervals.get("schemes") or {"": intervals}).items()
         if row.get("coverage") is not None
     ]

@@ -98,20 +98,21 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
 ) -> None:
     from distributed import Future  # here: to import it takes a second in each process that collects tests
 
-    cluster.working()
-    fetched, lost = Future.result, list[object]()
+    fetched, lost = Future.result, list[Future]()
 
-    def after_the_worker_is_gone(self: Any, timeout: float | None = None) -> object:
+    def never(self: Any, timeout: float | None = None) -> object:
+        """Wait as for a result whose worker died after the task was done: nobody makes it again."""
         if not lost:
-            for process in cluster.processes[1:]:
-                process.kill()
-                process.wait()
-            lost.append(cluster.worker())
+            lost.append(self)
+            monkeypatch.setattr(Future, "status", property(lambda of: "lost" if of is self else status.fget(of)))
+        if self is lost[0]:
+            assert timeout is not None, "waits for ever"
+            raise TimeoutError
         return fetched(self, timeout=timeout)
 
-    monkeypatch.setattr("flopcast.workers._LOOK", 0.5)
-    monkeypatch.setattr(Future, "result", after_the_worker_is_gone)
-    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+    status: Any = Future.status
+    monkeypatch.setattr(Future, "result", never)
+    with workers(1, cluster.working()) as who, pool(who, ordered=True) as each:
         assert list(each.map(lambda task, shared: task + shared, [1, 2, 3], 5)) == [6, 7, 8]
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from flopcast.errors import DataError
 from flopcast.evaluation.law_comparison import slope_test
-from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling, holm
+from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
@@ -169,11 +168,6 @@ def test_slopes_are_adjusted_over_classes_by_holm() -> None:
     direct = slope_test(data.laws[FLOPS].to_numpy(), data.y, data.groups)
     assert direct is not None
     assert evidence(pooled, FLOPS).size_p == direct.p_size  # over all rows the test stands alone
-
-
-def test_holm_is_that_of_statsmodels() -> None:
-    for p_values in ([0.01, 0.04, 0.03, 0.5, 0.03], [0.2], [0.9, 0.8, 1e-9]):
-        np.testing.assert_array_equal(holm(p_values), multipletests(p_values, method="holm")[1])
 
 
 def _part(data: Dataset, rows: np.ndarray) -> Dataset:
