@@ -41,7 +41,7 @@ class Candidate:
         Whether the model also learns from target rows without a host time (their host columns are NaN).
     preference : int, optional
         Place in the order of caution, 0 the most cautious: what grows with the work beyond the trained range, the least
-        fitted first. It decides between models within one standard error; those without one come after.
+        fitted first. It decides between models that few groups do not tell apart; those without one come after.
     selects_features : bool
         Whether the fit leaves out columns that do not pay.
     tests_features : bool

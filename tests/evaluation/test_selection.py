@@ -148,12 +148,15 @@ def test_a_simple_law_that_errs_no_more_than_the_chosen_model_is_taken() -> None
     assert select(y, equal, baselines=["law"], **liked)["name"] == "law"
 
 
-def test_the_standard_error_is_that_of_the_difference_over_groups() -> None:
-    y, predictions, groups = _close()
+@pytest.mark.parametrize(("count", "reach"), [(4, 1.0), (8, 1.0), (32, 0.5)])
+def test_the_standard_error_is_that_of_the_difference_over_groups_and_counts_for_less_where_they_are_many(
+    count: int, reach: float
+) -> None:
+    y, predictions, groups = _close(groups=count)
     difference = (predictions["liked"] - predictions["best"]).to_numpy()
     by_group = pd.Series(difference).groupby(groups).mean()
     error = np.sqrt(((by_group - difference.mean()) ** 2).sum()) / len(by_group)
-    for above, name in ((0.99 * error, "liked"), (1.01 * error, "best")):
+    for above, name in ((0.99 * reach * error, "liked"), (1.01 * reach * error, "best")):
         shifted = predictions.assign(liked=predictions["liked"] - difference.mean() + above)
         assert select(y, shifted, groups, scheme="grouped", preference=["liked"])["name"] == name
 
