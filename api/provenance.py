@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a page of a command that trains nothing need not import wha
     from ..evaluation.deployment import Deployed
     from ..features.matrix import Dataset
 
-_WITHOUT: Final = ("jobs", "cluster", "progress", "command")
+_WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")
 """Parameters that do not change a result."""
 
 

@@ -36,7 +36,7 @@ class Runs(Mapping[str, Run]):
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = dict(runs)
-        self.folders = {name: re.sub(r"[^\w.-]+", "-", name).strip("-.") for name in runs}
+        self.folders = {name: _folder(name) for name in runs}
 
     def __getitem__(self, target: str) -> Run:
         return self._runs[target]
@@ -89,7 +89,13 @@ class Runs(Mapping[str, Run]):
 
 
 def train_each(
-    data: Data | None = None, *, host: Device | None = None, targets: Sequence[Device], **options: Any
+    data: Data | None = None,
+    *,
+    host: Device | None = None,
+    targets: Sequence[Device],
+    fits: str | Path | None = None,
+    resume: bool = False,
+    **options: Any,
 ) -> Runs:
     """Train a model for each of several targets from what one host measured.
 
@@ -101,6 +107,8 @@ def train_each(
         The device that was measured; by default that of the embedded measurements.
     targets : sequence of str, Path or GPU
         The devices to predict. One model over several devices, without a host, is what `train` makes of a list.
+    fits, resume
+        As for `train`; each target has a file of its own, whose name has the target's before its suffix.
     options
         Those of `train`.
 
@@ -124,4 +132,19 @@ def train_each(
     check_devices(measured, names)
     for name in names:
         rows_of(measured.frame, name)  # refuses one that no row is of
-    return Runs({gpu.name: train(measured, host=host, target=gpu, **options) for gpu in gpus})
+    own = {name: {} if fits is None else _fits(fits, name, resume=resume) for name in names[1:]}
+    if resume and not any(one.get("resume") for one in own.values()):
+        raise ParameterError("resume", "has nothing to go on with: train without it")
+    return Runs({gpu.name: train(measured, host=host, target=gpu, **options, **own[gpu.name]) for gpu in gpus})
+
+
+def _fits(fits: str | Path, target: str, *, resume: bool) -> dict[str, Any]:
+    """Return where the fits for a target are kept, and whether there are any to go on with."""
+    path = Path(fits)
+    path = path.with_name(f"{path.stem}.{_folder(target)}{path.suffix}")
+    return {"fits": path, "resume": resume and path.exists()}
+
+
+def _folder(target: str) -> str:
+    """Return a target's name as that of a folder."""
+    return re.sub(r"[^\w.-]+", "-", target).strip("-.")

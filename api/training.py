@@ -21,6 +21,7 @@ from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
 from ..evaluation.deployment import Deployed, deploy
+from ..evaluation.kept_fits import KeptFits
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
@@ -71,12 +72,15 @@ class Trained:
         The rows read, and those kept out.
     prior : TrainedModel or None
         The run over other devices that it was trained with.
+    kept : KeptFits or None
+        Where the fits of its cross-validation are kept until the run is saved.
     """
 
     dataset: Dataset
     model: Deployed
     measured: Measurements
     prior: TrainedModel | None = None
+    kept: KeptFits | None = None
 
 
 class Run:
@@ -215,6 +219,8 @@ class Run:
             return
         save_model = partial(_save_model, trained=self._fresh)
         write_run(out, metrics=self.metrics, predictions=self.predictions, save_model=save_model, html=self.report())
+        if self._fresh.kept is not None:
+            self._fresh.kept.remove()
 
     def report(self) -> str:
         """Return the page of the run: HTML that needs nothing beside it."""
@@ -319,6 +325,8 @@ def train(
     seed: int = 0,
     jobs: int = -1,
     cluster: str | Client | None = None,
+    fits: str | Path | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Run:
@@ -376,6 +384,11 @@ def train(
     cluster : str or distributed.Client, optional
         Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the cross-validation instead;
         the result does not depend on it. Needs ``flopcast[cluster]``.
+    fits : path, optional
+        File that keeps each fit of the cross-validation until the run is saved; another is replaced.
+    resume : bool
+        Whether to go on with the fits that ``fits`` keeps, those of the same data, settings and versions. The result is
+        that of a training that was not interrupted; a ``budget`` counts anew.
     progress : callable, optional
         See `evaluation.crossval`; without it a notebook shows it under its cell.
     command : str, optional
@@ -400,6 +413,8 @@ def train(
     asked, started = command or call_text(train, locals()), time.perf_counter()
     progress = progress or notebook_progress("cross-validation")
     check_jobs(jobs)
+    if resume and fits is None:
+        raise ParameterError("resume", "goes on with fits that a file keeps: name it")
     if not items(data):
         target = target or DEFAULT_TARGET
     if target is None:
@@ -430,11 +445,16 @@ def train(
         omitted = names_of(without_features, "without_features") or ()
         options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group"), "without": omitted}
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
+        chosen = names_of(models, "models"), names_of(without, "without") or ()
+        of = {"data": data_hash(dataset), "host": names[0] if host else "", "target": own.name, "metric": metric}
+        asked_for = {"models": chosen, "suite": suite, "quick": quick, "select": select, "trees": trees, "seed": seed}
+        of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
+        kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
         competition = compete(
             dataset,
             suite,
-            models=names_of(models, "models"),
-            without=names_of(without, "without") or (),
+            models=chosen[0],
+            without=chosen[1],
             quick=quick,
             seed=seed,
             jobs=who,
@@ -442,10 +462,11 @@ def train(
             progress=progress,
             scheme=scheme,
             criterion=select,
+            kept=kept,
         )
-        forests = by_trees(dataset, seed=seed, jobs=who, progress=progress) if trees else {}
+        forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
-    trained = Trained(dataset, model, measured, known)
+    trained = Trained(dataset, model, measured, known, kept)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, predictions)
     metrics["provenance"] = provenance(asked, measured, where, seed)

@@ -16,6 +16,7 @@ from .options import (
     BudgetOption,
     DeviceOption,
     JsonOption,
+    ResumeOption,
     SeedOption,
     check_data,
     parse_budget,
@@ -63,7 +64,7 @@ def command(
         str | None,
         typer.Option(metavar="N,N[,...]", help="Measure with so many compute units of a ROCm GPU, for scale predict."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished measurement of --out.")] = False,
+    resume: ResumeOption = False,
     seed: SeedOption = 0,
     date: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="Date for the provenance.", show_default="today")

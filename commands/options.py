@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import math
 import re
 import shlex
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, g
 import typer
 from typer.models import ArgumentInfo
 
-from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning
+from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning, few
 from ..hardware import EVERY, GPU, all_gpus, find
 from ..output import check_output, visible
 from ..remarks import joined
@@ -27,7 +28,7 @@ N = TypeVar("N", int, float)
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
 
-_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "as_json", "every", "quiet", "top", "plot")
+_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -229,6 +230,7 @@ ChakraOption = Annotated[
         metavar="FOLDER", help="Write chakra.RANK.et there, which simulators of networks run.", rich_help_panel=MORE
     ),
 ]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with what was begun of --out and interrupted.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=MORE)]
 
 
@@ -496,7 +498,10 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
 def _again(context: typer.Context | None) -> str:
     """Return what Ctrl-C has left, and what goes on; a command that keeps parts of its work says so by itself."""
     given = getattr(context, "params", {})
-    if given.get("out") is None or "resume" in given or given.get("parts"):
+    out = given.get("out")
+    if out is not None and (kept := [*out.parent.glob(f"{glob.escape(out.name)}*.fits")]):
+        return visible(f"interrupted: {few(kept)} keeps the fits done; the same command with --resume goes on")
+    if out is None or given.get("parts") or (context and context.command.name == "measure"):
         return "interrupted"
     return f"interrupted: {given['out']} is as it was; the same command starts again"
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import ParameterError
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from .options import (
     AllOption,
@@ -25,6 +26,7 @@ from .options import (
     PlotOption,
     PriorOption,
     QuietOption,
+    ResumeOption,
     SeedOption,
     TargetCostOption,
     TargetOption,
@@ -84,6 +86,7 @@ def command(
     target_cost: TargetCostOption = None,
     each: EachOption = False,
     need: NeedOption = None,
+    resume: ResumeOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -92,6 +95,8 @@ def command(
     Several targets have a run each where there is a --host, and without one a single run.
     """
     check_needed(need)
+    if resume and out is None:
+        raise ParameterError("resume", "goes on with what was begun of --out: give it")
     data = check_data(data)
     own, targets = parse_gpu(host), parse_targets(target)
     if out is not None and (own is None or not isinstance(targets, list)):
@@ -117,6 +122,8 @@ def command(
         "seed": seed,
         "jobs": jobs,
         "cluster": cluster,
+        "fits": None if out is None else out.with_name(f"{out.name}.fits"),
+        "resume": resume,
     }
     from ..report.terminal import shown_progress
 

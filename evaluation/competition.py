@@ -26,6 +26,7 @@ from ..remarks import Remark, joined, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
 from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate, repeats_of
+from .kept_fits import KeptFits
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
@@ -151,6 +152,7 @@ def compete(
     progress: Progress | None = None,
     scheme: str = "grouped",
     criterion: str = "e_out",
+    kept: KeptFits | None = None,
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
@@ -160,10 +162,10 @@ def compete(
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
 
-    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget`` and
-    ``progress`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in this process,
-    and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three
-    groups; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
+    ``progress`` and ``kept`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in
+    this process, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer
+    than three groups; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
 
     Raises
     ------
@@ -205,7 +207,7 @@ def compete(
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options)
 
     after = evaluate(
-        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=COST,
+        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=COST, kept=kept,
         leave=leave if kind == "default" else None,
     )  # fmt: skip
     for result in before.schemes.values():
@@ -226,13 +228,13 @@ def compete(
         for name, entry in selected.items()
         if entry["baseline"]
     ]
-    kept = scheme if scheme in schemes else schemes[0]
+    own = scheme if scheme in schemes else schemes[0]
     saved = {
         candidate.name: replace(candidate, estimator=clone(candidate.estimator).set_params(column=column))
         for candidate in analytic
         if (column := _same_column(dataset.X, laws[candidate.estimator.get_params()["column"]])) is not None
     }
-    return Competition(both, tuple(analytic), tuple(contestants), selected, kept, tuple(notes), saved)
+    return Competition(both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved)
 
 
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
@@ -377,7 +379,12 @@ class FirstTrees(PositiveRegressor):
 
 
 def by_trees(
-    dataset: LearningData, *, seed: int = 0, jobs: Jobs = 1, progress: Progress | None = None
+    dataset: LearningData,
+    *,
+    seed: int = 0,
+    jobs: Jobs = 1,
+    progress: Progress | None = None,
+    kept: KeptFits | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return, per scheme, the row of each size as tables of models have it (``e_out``, ``ir``, ...), with ``trees``.
 
@@ -389,7 +396,7 @@ def by_trees(
         Candidate(str(size), FirstTrees(size, sizes[-1], seed), "log time", family="first trees") for size in sizes
     ]
     schemes = usable_schemes(dataset)[0]
-    found = evaluate(dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, progress=progress)
+    found = evaluate(dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, progress=progress, kept=kept)
     return {
         scheme: [
             {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")} for row in result.rows

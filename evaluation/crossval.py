@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from statistics import median_low
 from typing import Any, Final, Protocol
 
@@ -28,6 +29,7 @@ from ..remarks import remark
 from ..table.problems import problem_ids
 from ..workers import Jobs, one_thread, pool
 from .fold_scheduler import Course, Leave, Outcome, Task, placed
+from .kept_fits import KeptFits
 from .metrics import ape, check_targets, e_out, finite, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
@@ -113,6 +115,7 @@ def evaluate(
     tell_groups: Collection[str] = SCHEMES,
     leave: Leave | None = None,
     final: float = 0.0,
+    kept: KeptFits | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
@@ -144,6 +147,8 @@ def evaluate(
         for no further fold of it. Not asked under a budget.
     final : float
         How many fits what follows is worth: the time left, as ``progress`` gives it, has them in it.
+    kept : KeptFits, optional
+        Fits done before, which are not done again; those that are done are written there.
 
     Raises
     ------
@@ -162,7 +167,7 @@ def evaluate(
     }
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
     course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, final=final)
-    _run(course, shared, jobs, progress)
+    _run(course, shared, jobs, progress, kept)
     results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)
 
@@ -262,17 +267,31 @@ def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
     return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
 
 
-def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None) -> None:
-    """Do every fit."""
+def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None, kept: KeptFits | None) -> None:
+    """Do every fit that is not kept."""
     with pool(jobs) as fits:
         for part in course.parts():
-            for fitted in fits.map(_fit_fold, part, shared):
+            tasks = part if kept is None else _undone(part, course, kept)
+            for fitted in fits.map(_fit_fold, takewhile(course.goes_on, tasks), shared):
                 for outcome in fitted:
                     course.take(outcome)
+                if kept is not None:
+                    kept.add(fitted)
                 if progress is not None:
                     done = sum(map(len, course.outcomes.values()))
                     label = f"{', '.join(outcome.name for outcome in fitted)} ({fitted[0].scheme})"
                     progress(done, done + course.time.fits, label, course.seconds())
+
+
+def _undone(tasks: Sequence[Task], course: Course, kept: KeptFits) -> list[Task]:
+    """Return the tasks that are to be done, once those that are kept have been counted."""
+    undone = []
+    for task in tasks:
+        found = kept.of(task, int(np.sum(course.fold_of[task.scheme] == task.fold)))
+        for outcome in found or ():
+            course.take(outcome, again=True)
+        undone += [task] if found is None else []
+    return undone
 
 
 def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:

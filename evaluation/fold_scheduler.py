@@ -79,6 +79,7 @@ class TimeLeft:
     def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: float = 0.0) -> None:
         self._left, self._final = dict(fits), final
         self._taken: dict[Hashable, list[float]] = {}
+        self._spent = 0.0  # seconds of the fits that were done since the start
         self._clock, self._start = clock, clock()
 
     @property
@@ -86,8 +87,9 @@ class TimeLeft:
         """Fits to do."""
         return sum(self._left.values())
 
-    def done(self, name: str, scheme: str, seconds: float) -> None:
-        """Count a fit that took so long, its predictions included."""
+    def done(self, name: str, scheme: str, seconds: float, *, again: bool = False) -> None:
+        """Count a fit that took so long, its predictions included; with ``again`` it took that before the start."""
+        self._spent += 0.0 if again else seconds
         self._left[name, scheme] -= 1
         for key in ((name, scheme), name):
             self._taken.setdefault(key, []).append(seconds)
@@ -113,8 +115,7 @@ class TimeLeft:
             mean = sum(taken[-3:]) / len(taken[-3:]) if taken else 0.0
             total += (count - dropped.get(key, 0)) * mean
             costliest = max(costliest, 0.0 if key in dropped else mean)
-        spent = sum(sum(taken) for key, taken in self._taken.items() if isinstance(key, tuple))
-        rate = self.elapsed() / spent if spent > 0 else nan
+        rate = self.elapsed() / self._spent if self._spent > 0 else nan
         return total * rate + self._final * max(rate, LONGEST) * costliest
 
 
@@ -158,8 +159,11 @@ class Course:
             self._tasks.reverse()
             self._tasks.sort(key=lambda task: (task.fold, schemes.index(task.scheme)))
 
-    def parts(self) -> Iterator[Iterator[Task]]:
-        """Yield the tasks in parts, each of them to be worked through before the next is asked for."""
+    def parts(self) -> Iterator[list[Task]]:
+        """Yield the tasks in parts, each of them to be worked through before the next is asked for.
+
+        Before each task `goes_on` is asked.
+        """
         begin = 0
         for look, margin in LOOKS.items():
             yield self._part(begin, look)
@@ -171,25 +175,29 @@ class Course:
         self._doubtful = {}
         yield self._part(begin, None)
 
-    def _part(self, begin: int, end: int | None) -> Iterator[Task]:
-        """Yield the tasks of the folds of a part without those who have left, until the budget is spent.
+    def goes_on(self, _: Task) -> bool:
+        """Whether the budget allows for another task."""
+        return self.budget is None or self.time.elapsed() < self.budget
+
+    def _part(self, begin: int, end: int | None) -> list[Task]:
+        """Return the tasks of the folds of a part without those who have left.
 
         All folds of a scheme under which nobody is asked are in the last part (``end`` is None).
         """
+        tasks = []
         for task in self._tasks:
             own = begin <= task.fold and (end is None or task.fold < end)
             if not (own if self._looked_at(task.scheme) else end is None):
                 continue
-            if self.budget is not None and self.time.elapsed() >= self.budget:
-                return
             staying = tuple(each for each in task.candidates if each.name not in self.left[task.scheme])
             if staying:
-                yield replace(task, candidates=staying)
+                tasks.append(replace(task, candidates=staying))
+        return tasks
 
-    def take(self, outcome: Outcome) -> None:
-        """Count a fit; after each of the first folds ask who would leave."""
+    def take(self, outcome: Outcome, *, again: bool = False) -> None:
+        """Count a fit, one of before if taken ``again``; after each of the first folds ask who would leave."""
         self.outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
-        self.time.done(outcome.name, outcome.scheme, outcome.took)
+        self.time.done(outcome.name, outcome.scheme, outcome.took, again=again)
         scheme, left = outcome.scheme, self.left[outcome.scheme]
         through = min(len(self.outcomes.get((scheme, name), ())) for name in self.names if name not in left)
         known, _ = self._doubtful.get(scheme, (0, {}))

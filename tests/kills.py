@@ -70,7 +70,10 @@ CASES = {
     "ingest CSV": Case("ingest IN/table.csv --jobs 1 -o OUT", "table.csv", table),
     "clean": Case("clean IN/trace.json --steps all --jobs 1 -o OUT", "table.csv", table),
     "project": Case("project IN/trace.json --target MI355X -o OUT", "projected", page_and_json),
-    "train": Case("train IN/table.csv --host MI300X --target MI355X --models OLS --jobs 1 -o OUT", "run", run_folder),
+    "train": Case(
+        "train IN/table.csv --host MI300X --target MI355X --models OLS --jobs 1 -o OUT", "run", run_folder,
+        again=" --resume",
+    ),
     "measure": Case(
         "measure IN/shapes.csv --device cpu --threads 1 --precision 0.9 --rounds 1 -o OUT", "runs.csv", table,
         again=" --resume", needs="torch",
@@ -147,15 +150,16 @@ def trial(
     out = folder / "out" / case.result
     out.parent.mkdir(parents=True)
     before: Tree = {}
-    if chance.random() < 0.5 and not case.again:
+    if chance.random() < 0.5 and not case.needs:
         finished(case.line, given[0], out)
         before = tree(out)
     when = killed(case.line, given[1], out, seconds, chance, how)
     if (found := tree(out)) != before:
         case.whole(out)
         assert found
-    unfinished = case.again and any(out.with_name(f"{out.name}.journal").glob("plan.json"))
-    if case.again and not unfinished:  # it never replaces what it has measured
+    journals = out.with_name(f"{out.name}.journal") / "plan.json", out.with_name(f"{out.name}.fits")
+    unfinished = case.again and any(each.exists() for each in journals)
+    if case.needs and not unfinished:  # it never replaces what it has measured
         for path in (out, out.with_suffix(".json")):
             path.unlink(missing_ok=True)
     again = finished(case.line + (case.again if unfinished else ""), given[1], out)

@@ -53,7 +53,7 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(name: str, given: Path
     with no_room():
         result = run(name, given, out / CASES[name].result)
     assert result.exit_code == 2, result.output
-    assert result.stderr.splitlines()[-1].startswith(f"error: {out / CASES[name].result}: ")
+    assert result.stderr.splitlines()[-1].startswith(f"error: {out / CASES[name].result}")
     assert tree(out) == before
     assert not list(out.rglob(".*"))
 

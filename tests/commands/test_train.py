@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,9 @@ from flopcast.evaluation.crossval import evaluate
 from flopcast.evaluation.deployment import fit_all
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.extrapolation import fixed_widening
+from flopcast.evaluation.fold_scheduler import Outcome
 from flopcast.evaluation.intervals import ConformalIntervals
+from flopcast.evaluation.kept_fits import KeptFits
 from flopcast.features.matrix import build_dataset
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import find
@@ -241,11 +244,28 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
     assert repr(old).startswith("<Run MI300X → MI355X, duration_us: ")
 
 
-def test_on_two_cores_a_folder_differs_from_its_twin_by_date_and_machine_alone(data: Path, tmp_path: Path) -> None:
+def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_machine_alone(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = f"train {data} --target MI355X --where device=MI355X --where m=..512 --where n=..2048 --models OLS".split()
-    folders = []
-    for out, jobs in (("a", 1), ("b", 2)):
-        done = call(*asked, "--out", tmp_path / out, "--jobs", jobs)
+    folders, add, count = [], KeptFits.add, iter(range(7))
+
+    def stopped(self: KeptFits, outcomes: Sequence[Outcome]) -> None:
+        add(self, outcomes)
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptFits, "add", stopped)
+        ended = call(*asked, "--out", tmp_path / "b", "--jobs", 1)
+    assert ended.exit_code == 130
+    assert "b.fits" in ended.stderr
+    assert "--resume" in ended.stderr
+    other = call(*asked, "--out", tmp_path / "b", "--resume", "--seed", 1)
+    assert other.exit_code == 2
+    assert "other seed" in other.stderr
+    for out, *more in (("a", "--jobs", 1), ("b", "--jobs", 2, "--resume")):
+        done = call(*asked, "--out", tmp_path / out, *more)
         assert done.exit_code == 0, done.output
         metrics = json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
         page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
@@ -256,6 +276,7 @@ def test_on_two_cores_a_folder_differs_from_its_twin_by_date_and_machine_alone(d
         files = {path.name: path.read_bytes() for path in (tmp_path / out / "model").iterdir()}
         folders.append((metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes()))
     assert folders[0] == folders[1]
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
     assert folders[0][0]["provenance"]["command"].endswith(shlex.join(asked))
     assert folders[0][0]["provenance"]["where"] == ["device=MI355X", "m=..512", "n=..2048"]
 

@@ -1,0 +1,135 @@
+"""Fits of a training that is not done yet, in a file: whoever was interrupted goes on from them.
+
+The first line says of what the fits are: data, settings and versions. Each further line is a fit, behind the SHA-256 of
+the first line and itself. A fit is data alone (`_Fit`, checked against its types when it is read), so that reading runs
+no code; predictions are little-endian doubles, so that a training that goes on ends in the same metrics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from ..errors import ArtifactError, DataError
+from ..sealing import plain_content
+from .fold_scheduler import Outcome, Task
+
+SUFFIX: Final = ".fits"
+"""What ends the name of the file, which begins with that of the run."""
+_MOST: Final = 2**34  # bytes
+_HINT: Final = "delete it, and train without resume"
+
+
+class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    name: str
+    scheme: str
+    fold: int
+    predicted: bytes | None
+    e_in: float | None
+    seconds: float
+    took: float
+    selected: int | None
+    warned: list[str]
+    error: str | None
+
+
+class KeptFits:
+    """The fits that were done, and a place for those that follow.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Unless it is to ``resume`` the first fits replace it.
+    of : dict of str to str
+        What the fits depend on; those of something else are refused.
+    resume : bool
+        Whether to go on with the file.
+
+    Raises
+    ------
+    DataError
+        There is nothing to resume, the fits are of other data or settings, or the file is damaged.
+    """
+
+    def __init__(self, path: Path, of: Mapping[str, str], *, resume: bool = False) -> None:
+        self.path = path
+        self._of = msgspec.json.encode(dict(of))
+        self._known: dict[tuple[str, str, int], _Fit] = {}
+        self._begun = resume
+        if resume and not path.exists():
+            raise DataError("there is nothing to resume: train without it", source=str(path))
+        if resume:
+            os.truncate(path, self._read())
+
+    def of(self, task: Task, rows: int) -> list[Outcome] | None:
+        """Return the fits of a task, whose fold has so many rows; None where they are not all there."""
+        found = [self._known.get((candidate.name, task.scheme, task.fold)) for candidate in task.candidates]
+        known = [fit for fit in found if fit is not None]
+        return [self._outcome(fit, rows) for fit in known] if len(known) == len(found) else None
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Write fits to the file, which the first ones begin; where they cannot be, a DataError says why."""
+        lines = [] if self._begun else [self._of]
+        for one in outcomes:
+            predicted = None if one.predicted is None else one.predicted.astype("<f8").tobytes()
+            e_in = None if np.isnan(one.e_in) else float(one.e_in)
+            about = (one.name, one.scheme, int(one.fold), predicted, e_in, one.seconds, one.took, one.selected)
+            line = msgspec.json.encode(_Fit(*about, one.warned, one.error))
+            lines.append(self._digest(line) + b" " + line)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab" if self._begun else "wb", buffering=0) as file:
+                self._begun = True
+                file.write(b"".join(line + b"\n" for line in lines))
+        except OSError as error:
+            self.remove()
+            raise DataError(f"cannot be written: {error.strerror or error}", source=str(self.path)) from error
+
+    def remove(self) -> None:
+        """Delete the file: the run is saved."""
+        if self._begun:
+            self.path.unlink(missing_ok=True)
+
+    def _digest(self, line: bytes) -> bytes:
+        return hashlib.sha256(self._of + b"\n" + line).hexdigest().encode()
+
+    def _read(self) -> int:
+        """Read the fits; return the bytes of whole lines: the last may be cut short by what stopped the training."""
+        try:
+            first, *lines = plain_content(self.path, _MOST, _HINT).splitlines(keepends=True)
+            theirs = msgspec.json.decode(first, type=dict[str, str])
+        except (ValueError, ArtifactError, msgspec.MsgspecError) as error:
+            raise DataError(f"does not hold the fits of a training: {_HINT}", source=str(self.path)) from error
+        ours = msgspec.json.decode(self._of, type=dict[str, str])
+        if changed := [name for name in ours if ours[name] != theirs.get(name)]:
+            what = " and of other ".join(changed)
+            problem = f"is of other {what}: give the same command, or train without resume, from the beginning"
+            raise DataError(problem, source=str(self.path))
+        length = len(first)
+        for number, line in enumerate(lines, 2):
+            if not line.endswith(b"\n"):
+                break
+            digest, _, text = line.strip().partition(b" ")
+            try:
+                if digest != self._digest(text):
+                    raise ValueError
+                fit = msgspec.json.decode(text, type=_Fit)
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise DataError(f"is damaged: {_HINT}", source=f"{self.path}:{number}") from error
+            self._known[fit.name, fit.scheme, fit.fold] = fit
+            length += len(line)
+        return length
+
+    def _outcome(self, fit: _Fit, rows: int) -> Outcome:
+        predicted = None if fit.predicted is None else np.frombuffer(fit.predicted, "<f8").astype(np.float64)
+        if (fit.error is None) != (predicted is not None and len(predicted) == rows):
+            raise DataError(f"is damaged: {_HINT}", source=str(self.path))
+        e_in = np.nan if fit.e_in is None else fit.e_in
+        about = fit.name, fit.scheme, fit.fold, predicted, e_in, fit.seconds, fit.took, fit.selected
+        return Outcome(*about, fit.warned, fit.error)

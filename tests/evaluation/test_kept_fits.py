@@ -1,0 +1,89 @@
+"""Fits that outlive their training: read back as they were, of nothing else, and whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from flopcast.errors import DataError
+from flopcast.evaluation.crossval import Evaluation, evaluate
+from flopcast.evaluation.fold_scheduler import Outcome
+from flopcast.evaluation.kept_fits import KeptFits
+from flopcast.models.base import Candidate
+from flopcast.tests.evaluation.test_crossval import Spy, make_data, spy
+
+OF = {"data": "a", "seed": "0"}
+CANDIDATES = [
+    Candidate("OLS", LinearRegression(), "measured time"),
+    Candidate("bad", Spy(then=lambda n: 1 / np.zeros(0)[n]), "no fitting"),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "run.fits"
+
+
+def stopped(path: Path, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate until so many tasks are written, then press Ctrl-C."""
+    add, count = KeptFits.add, iter(range(after))
+
+    def counted(self: KeptFits, outcomes: list[Outcome]) -> None:
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        add(self, outcomes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptFits, "add", counted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(make_data(), CANDIDATES, kept=KeptFits(path, OF))
+
+
+def told(found: Evaluation) -> list[object]:
+    return [[one.predictions.to_numpy().tobytes(), one.rows] for one in found.schemes.values()]
+
+
+def test_an_evaluation_goes_on_to_the_very_same_result(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(path, 25, monkeypatch)
+    done: list[int] = []
+    kept = KeptFits(path, OF, resume=True)
+    again = evaluate(make_data(), CANDIDATES, kept=kept, progress=lambda count, *_: done.append(count))
+    assert done == list(range(26, 41))
+    whole = evaluate(make_data(), CANDIDATES)
+    for each in (again, whole):
+        for row in (row for one in each.schemes.values() for row in one.rows):
+            assert row.pop("fit_seconds") >= 0
+    assert told(again) == told(whole)
+    assert whole["kfold"].errors.keys() == {"bad"}
+    kept.remove()
+    assert not list(path.parent.iterdir())
+
+
+def test_a_line_cut_short_is_fitted_again_and_a_changed_one_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(path, 20, monkeypatch)
+    text = path.read_bytes()
+    path.write_bytes(text[:-9])
+    KeptFits(path, OF, resume=True)
+    assert path.read_bytes().count(b"\n") == 20
+    path.write_bytes(text.replace(b'"OLS"', b'"OLs"', 1))
+    with pytest.raises(DataError, match=r"run\.fits:\d+: is damaged"):
+        KeptFits(path, OF, resume=True)
+    path.write_bytes(b"\x80\x04}\n" + text)
+    with pytest.raises(DataError, match="does not hold the fits"):
+        KeptFits(path, OF, resume=True)
+
+
+def test_fits_of_something_else_are_refused_by_what_differs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="nothing to resume"):
+        KeptFits(path, OF, resume=True)
+    stopped(path, 3, monkeypatch)
+    with pytest.raises(DataError, match="is of other data and of other seed: give the same command"):
+        KeptFits(path, {"data": "b", "seed": "1"}, resume=True)
+    watched: list[int] = []
+    evaluate(make_data(), [spy(lambda X, y, g: watched.append(1))], kept=KeptFits(path, OF))  # anew
+    assert len(watched) == 20
