@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.crossval import Progress, make_folds
 from ..evaluation.deployment import deploy
+from ..evaluation.fold_scheduler import TimeLeft
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape, check_level
 from ..evaluation.trained_model import Correction, TrainedModel
@@ -187,8 +189,9 @@ def curve(
         ways = {
             SHIFTED: ([host_rows.assign(device=(shifted.recipe.host or shifted.recipe.target).name)], None, None)
         } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
-    found, pools, held_out, done = list[dict[str, Any]](), list[int](), list[int](), 0
-    total = draws * len(wanted) * len(ways)
+    found, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
+    time_left = TimeLeft({(way, str(count)): draws for way in ways for count in wanted}, perf_counter)
+    total = time_left.fits
     for draw in range(draws):
         folds = make_folds(scheme, every.groups, len(every), FOLDS, seed + draw)
         held, pool = np.flatnonzero(folds == 0), np.flatnonzero(folds != 0)
@@ -198,9 +201,10 @@ def curve(
         held_out.append(len(held))
         for count in wanted:
             for way, (parts, from_host, taught) in ways.items():
-                done += 1
                 if count > len(pool):
+                    time_left.done(way, str(count), 0.0)
                     continue
+                begun = perf_counter()
                 if way == SHIFTED and shifted is not None:
                     model, scored = shifted, _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval)
                 else:
@@ -212,8 +216,10 @@ def curve(
                     scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])
                 selected = str(model.saved.manifest["selected"])
                 found.append({"rows": count, "way": way, "draw": draw, "model": selected, **scored})
+                time_left.done(way, str(count), perf_counter() - begun)
                 if progress is not None:
-                    progress(done, total, f"{counted(count, 'row')}, {way}", float("nan"))
+                    label = f"{counted(count, 'row')}, {way}"
+                    progress(total - time_left.fits, total, label, time_left.seconds({}))
     if not found:
         raise ParameterError("rows", f"must be {max(pools)} or less: so many rows are left to draw from")
     about = {

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
+from ..evaluation.crossval import Progress
 from ..output import check_output, dumps, whole_folder
 from ..report.document import Document
 from ..report.html import page
-from ..report.notebook import framed
+from ..report.notebook import framed, notebook_progress
 from ..report.run_folder import TARGETS
 from ..report.training import targets_document
 from ..table.problems import rows_of
@@ -135,7 +137,33 @@ def train_each(
     own = {name: {} if fits is None else _fits(fits, name, resume=resume) for name in names[1:]}
     if resume and not any(one.get("resume") for one in own.values()):
         raise ParameterError("resume", "has nothing to go on with: train without it")
-    return Runs({gpu.name: train(measured, host=host, target=gpu, **options, **own[gpu.name]) for gpu in gpus})
+    said = options.pop("progress", None) or notebook_progress("cross-validation")
+    all_of_them = None if said is None else _OfAll(said, len(gpus), perf_counter)
+    runs = dict[str, Run]()
+    for gpu in gpus:
+        asked: dict[str, Any] = options | own[gpu.name] | {"progress": all_of_them}
+        runs[gpu.name] = train(measured, host=host, target=gpu, **asked)
+        if all_of_them:
+            all_of_them.next()
+    return Runs(runs)
+
+
+class _OfAll:
+    """Progress of several trainings: those to come are taken to last as long as those done, else as this one will."""
+
+    def __init__(self, said: Progress, count: int, clock: Callable[[], float]) -> None:
+        self._said, self._left, self._clock = said, count - 1, clock
+        self._took, self._begun = list[float](), clock()
+
+    def __call__(self, done: int, total: int, label: str, seconds: float) -> None:
+        own = [self._clock() - self._begun + seconds]
+        each = sum(self._took or own) / len(self._took or own)
+        self._said(done, total, label, seconds + self._left * each)
+
+    def next(self) -> None:
+        """Begin with the next training."""
+        self._took.append(self._clock() - self._begun)
+        self._left, self._begun = self._left - 1, self._clock()
 
 
 def _fits(fits: str | Path, target: str, *, resume: bool) -> dict[str, Any]:

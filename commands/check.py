@@ -79,7 +79,7 @@ def command(
     check_data([run, *data])
     announce(f"loading {run}", quiet=as_json)
     from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
-    from ..report.terminal import show
+    from ..report.terminal import show, shown_progress
 
     if corrected is not None:
         check_run_folder(corrected)
@@ -89,7 +89,9 @@ def command(
 
         rows = {name: value for name, value in settings.items() if name not in ("host", "target", "margin")}
         asked = {"host": found.run.trained.recipe.host, "target": target, "metric": found.facts.metric}
-        found = replace(found, learnt=curve(data, **asked, **rows, shifted_run=found.run, models=MODELS))
+        with shown_progress("learning curve", quiet=as_json) as progress:
+            learnt = curve(data, **asked, **rows, shifted_run=found.run, models=MODELS, progress=progress)
+        found = replace(found, learnt=learnt)
     if corrected is not None and found.correction is not None:
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))

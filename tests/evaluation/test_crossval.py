@@ -356,6 +356,20 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
     assert sum(at < 0.2 * total for at, _ in told) > 5
 
 
+def test_the_time_left_of_a_learning_curve_is_true_once_each_size_was_trained_on() -> None:
+    took = {20: 0.9, 100: 1.3, 500: 3.1, 1000: 6.4}
+    now = [0.0]
+    left = TimeLeft({("alone", str(rows)): 3 for rows in took}, lambda: now[0])
+    told = []
+    for _ in range(3):
+        for rows, seconds in took.items():
+            now[0] += 1.1 * seconds  # what is not training
+            left.done("alone", str(rows), seconds)
+            told.append((left.seconds({}), 3 * 1.1 * sum(took.values()) - now[0]))
+    assert told[0][0] < told[0][1]  # of the least size alone nobody knows
+    assert all(said == pytest.approx(true, abs=1e-9) for said, true in told[3:])
+
+
 def test_progress_counts_every_fit() -> None:
     seen: list[tuple[int, int, str, float]] = []
     evaluate(make_data(), [spy()], folds=5, progress=lambda *call: seen.append(call))
