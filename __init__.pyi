@@ -5,6 +5,14 @@ from .api.checking import advise as advise
 from .api.checking import check as check
 from .api.checking import needed as needed
 from .api.cleaning import clean as clean
+from .api.commands import forecast_hpcg as forecast_hpcg
+from .api.commands import forecast_hpl as forecast_hpl
+from .api.commands import forecast_hpl_mxp as forecast_hpl_mxp
+from .api.commands import forecast_kernel as forecast_kernel
+from .api.commands import power_plan as power_plan
+from .api.commands import power_profile as power_profile
+from .api.commands import power_record as power_record
+from .api.commands import scale_configs as scale_configs
 from .api.comparing import compare as compare
 from .api.deployments import Deployments as Deployments
 from .api.devices import gpu as gpu
@@ -26,6 +34,10 @@ from .api.projecting import ProjectedTrace as ProjectedTrace
 from .api.projecting import project as project
 from .api.scaling import Scaling as Scaling
 from .api.scaling import scale as scale
+from .api.scaling import scale_counters as scale_counters
+from .api.scaling import scale_devices as scale_devices
+from .api.scaling import scale_misses as scale_misses
+from .api.showing import show as show
 from .api.tables import Measurements as Measurements
 from .api.tables import read as read
 from .api.tables import schema as schema
@@ -35,6 +47,7 @@ from .api.training import load as load
 from .api.training import train as train
 from .api.validating import Validation as Validation
 from .api.validating import validate as validate
+from .datasets.fetching import fetch as fetch
 from .errors import DataError as DataError
 from .errors import FlopcastError as FlopcastError
 from .errors import ParameterError as ParameterError

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ArtifactError, ParameterError
-from ..report.run_folder import read_metrics, read_run
-from ..sealing import SIGNATURE, check, signed_by
+from ..errors import ParameterError
+from ..report.run_folder import read_metrics
 from .options import AllOption, JsonOption, PlotOption, RunArgument, TopOption
 
 PLACE = 40
@@ -41,15 +40,9 @@ def command(
     """
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to --verify")
-    manifest = check(run) if verify and run.is_dir() else None
-    metrics, predictions = read_run(run) if plot or verify else (read_metrics(run), None)
-    from ..report.terminal import show  # here: what it imports takes time, and the folder is checked before
-    from ..report.training import seal_document, training_document
+    read_metrics(run)
+    from ..api import showing  # here: what it imports takes time, and the folder is checked before
+    from ..report.terminal import show
 
-    if verify:
-        if manifest is None:
-            raise ArtifactError(f"{run} has no seal to verify: it is of an earlier version, train again")
-        signer = None if signers is None else signed_by(run, signers)
-        show(seal_document(str(run), manifest, signer, signed=(run / SIGNATURE).exists()), as_json=as_json)
-        return
-    show(training_document(metrics, predictions, rank=top, run=run, every=every, plot=plot), as_json=as_json)
+    found = showing.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
+    show(found.document(), as_json=as_json)

@@ -16,10 +16,7 @@ from flopcast.laws import OF_COMPUTATION
 from flopcast.laws.applied import EVERY, OF_ONE, SCALING
 from flopcast.operators.operators import ALIASES, DIMENSIONS
 
-BEYOND = (
-    "projecting.project_traces",
-    "scaling.scale_devices",
-)
+BEYOND = ("projecting.project_traces",)
 """Calls of the commands, by their module of the API."""
 MEANING = {name: dim.meaning for name, dim in DIMENSIONS.items()} | {
     "device": "the GPU: a name, or what the driver calls it",

@@ -9,44 +9,14 @@ from typing import Any
 import pytest
 
 import flopcast as fc
-from flopcast.api import cleaning, comparing, forecasting, predicting, profilers, projecting, scaling
+from flopcast.api import projecting
 from flopcast.commands.app import COMMANDS, load
-from flopcast.datasets import fetching
-from flopcast.hardware.scaled import scale_models
-from flopcast.measuring.measure import measure
-from flopcast.measuring.power_recording import record
 from flopcast.measuring.timing import Rule
-from flopcast.power.profile import profile_files
-from flopcast.power.runs import plan as plan_recording
-from flopcast.workloads import supercomputers
 from flopcast.workloads.setting import FIELDS
 
-CALLED: dict[str, Callable[..., Any]] = {
-    "clean": cleaning.clean,
-    "explain": predicting.explain,
-    "compare": comparing.compare,
-    "project": projecting.project_traces,
-    "calibrate": forecasting.calibrate,
-    "plan": profilers.plan,
-    "measure": measure,
-    "fetch": fetching.fetch,
-    "forecast MODEL": forecasting.forecast,
-    "forecast train": forecasting.forecast,
-    "forecast cases": forecasting.forecast,
-    "forecast hpl": supercomputers.hpl,
-    "forecast hpcg": supercomputers.hpcg,
-    "forecast hpl-mxp": supercomputers.hpl_mxp,
-    "forecast kernel": supercomputers.kernel,
-    "scale predict": scaling.scale,
-    "scale devices": scaling.scale_devices,
-    "scale configs": scale_models,
-    "scale counters": scaling.scale_counters,
-    "scale misses": scaling.scale_misses,
-    "power plan": plan_recording,
-    "power record": record,
-    "power profile": profile_files,
-}
-"""What a command calls, where the front door has no function of its name."""
+CALLED: dict[str, Callable[..., Any]] = {"project": projecting.project_traces, "scale predict": fc.scale}
+CALLED |= dict.fromkeys(("forecast MODEL", "forecast train", "forecast cases"), fc.forecast)
+"""What a command calls, where that is not the function of its name at the front door."""
 SHOWN = {
     "as_json",
     "every",
@@ -78,6 +48,11 @@ def commands() -> Iterator[tuple[str, Any]]:
         yield from ((f"{name} {one}", leaf) for one, leaf in inner.items()) if inner else [(name, command)]
 
 
+def called_by(name: str) -> Callable[..., Any]:
+    """Return what a command calls: ``flopcast power plan`` is `flopcast.power_plan`."""
+    return CALLED.get(name) or getattr(fc, name.replace(" ", "_").replace("-", "_"))
+
+
 def options() -> Iterator[tuple[str, Any]]:
     for name, command in commands():
         yield from ((name, one) for one in command.params if one.param_type_name == "option" and one.name != "help")
@@ -97,14 +72,12 @@ def test_an_option_is_spelt_as_its_keyword() -> None:
             assert max(option.opts, key=len) == f"--{option.name.replace('_', '-')}", name
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, _ in commands() if name not in ("show", "gpus", "schema", "scale facts")]
-)
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name not in ("gpus", "schema", "scale facts")])
 def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
-    called = CALLED.get(name) or getattr(fc, name)
+    called = called_by(name)
     known = set(inspect.signature(called).parameters)
-    known |= FREE if called is forecasting.forecast else set()
-    known |= set(inspect.signature(Rule).parameters) if called is measure else set()
+    known |= FREE if called is fc.forecast else set()
+    known |= set(inspect.signature(Rule).parameters) if called is fc.measure else set()
     command = dict(commands())[name]
     assert {one.name for one in command.params} - SHOWN - {"help"} <= known
 
@@ -112,8 +85,7 @@ def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
 def test_defaults_are_those_of_the_library_and_shown() -> None:
     for name, option in options():
         assert "Default" not in option.help, (name, option.name)
-        called = CALLED.get(name) or getattr(fc, name, None)
-        stated = inspect.signature(called).parameters.get(option.name) if called else None
+        stated = None if name == "scale facts" else inspect.signature(called_by(name)).parameters.get(option.name)
         if stated is None or stated.default in (None, inspect.Parameter.empty, ()):
             continue
         if option.default is None:  # several values, or one that the library works out

@@ -1,0 +1,78 @@
+"""A saved run again: its tables, or its seal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ArtifactError, ParameterError
+from ..report.document import Document
+from ..report.html import Shown
+from ..report.run_folder import read_metrics, read_run
+from ..report.training import seal_document, training_document
+from ..sealing import SIGNATURE, check, signed_by
+
+
+@dataclass(frozen=True, repr=False)
+class SavedRun(Shown):
+    """What `show` read, for notebooks (it shows itself) and terminals: ``found`` is its document."""
+
+    found: Document
+
+    def document(self) -> Document:
+        """Return the tables of the run, or its seal."""
+        return self.found
+
+
+def show(
+    run: str | Path,
+    *,
+    every: bool = False,
+    top: int = 10,
+    plot: bool = False,
+    verify: bool = False,
+    signers: str | Path | None = None,
+) -> SavedRun:
+    """Return the tables of a saved run; no model is loaded.
+
+    Parameters
+    ----------
+    run : path
+        The folder that `train` wrote.
+    every : bool
+        All tables, and not the first screen alone.
+    top : int
+        Features to name.
+    plot : bool
+        Whether inlier curves, and observed against predicted, are drawn for terminals.
+    verify : bool
+        The files of the run with their SHA-256 in place of its tables; one that is not sealed is refused.
+    signers : path, optional
+        With ``verify``: allowed signers (ssh-keygen), one of whom must have signed.
+
+    Raises
+    ------
+    ArtifactError
+        The folder is missing, foreign, damaged, or not as it was sealed.
+    ParameterError
+        ``signers`` without ``verify``.
+
+    Examples
+    --------
+    >>> import tempfile, flopcast as fc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1).save(folder)
+    ...     [one["scheme"] for one in fc.show(folder).document().data["cv"]]
+    ['kfold', 'grouped']
+    """
+    folder = Path(run)
+    if signers is not None and not verify:
+        raise ParameterError("signers", "belongs to verify")
+    manifest = check(folder) if verify and folder.is_dir() else None
+    metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
+    if not verify:
+        return SavedRun(training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot))
+    if manifest is None:
+        raise ArtifactError(f"{folder} has no seal to verify: it is of an earlier version, train again")
+    signer = None if signers is None else signed_by(folder, Path(signers))
+    return SavedRun(seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists()))
