@@ -1,6 +1,8 @@
 """What is public, by module: `__init__.py` imports each name from here when it is first asked for."""
 
 from . import datasets as datasets
+from .api.answers import Prediction as Prediction
+from .api.answers import read_predictions as read_predictions
 from .api.checking import advise as advise
 from .api.checking import check as check
 from .api.checking import needed as needed
@@ -24,7 +26,6 @@ from .api.ingesting import Ingested as Ingested
 from .api.ingesting import ingest as ingest
 from .api.learning import Curve as Curve
 from .api.learning import curve as curve
-from .api.predicting import Prediction as Prediction
 from .api.predicting import explain as explain
 from .api.predicting import predict as predict
 from .api.profilers import counters as counters

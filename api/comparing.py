@@ -1,4 +1,4 @@
-"""Comparing: runs, traces, tables, projections or forecasts, two or more, to what differs and where it comes from."""
+"""Comparing: runs, traces, tables or answers, two or more, to what differs and where it comes from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
@@ -16,12 +17,17 @@ from ..errors import DataError, ParameterError
 from ..evaluation.drift import drift
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
-from ..evaluation.paired import Estimate, SchemeComparison, common_rows, compare_scheme, estimated_difference
+from ..evaluation.paired import (
+    Estimate,
+    SchemeComparison,
+    common_rows,
+    compare_scheme,
+    estimated_difference,
+    same_workloads,
+)
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, TraceFailure, read_traces
-from ..readers.base import LINE
-from ..readers.files import PARQUET, csv_header, head, parquet_columns, read_plain_table
 from ..report.comparing import (
     Answers,
     answers_of_estimates,
@@ -36,10 +42,13 @@ from ..report.comparing import (
 )
 from ..report.document import Document
 from ..report.html import Shown
+from ..report.predictions import workload
 from ..report.run_folder import METRICS, read_run
 from ..table.conditions import Where
+from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
-from .forecasting import ANSWER, Forecasts, read_table
+from .answers import Prediction, read_answers, read_predictions
+from .forecasting import Forecasts
 from .projecting import ProjectedTrace
 from .tables import load_measurements
 
@@ -215,7 +224,7 @@ class SeveralComparison(Shown):
         )
 
 
-Given = str | Path | Evidence | ProjectedTrace | Forecasts
+Given = str | Path | Evidence | ProjectedTrace | Forecasts | Prediction
 
 
 def compare(
@@ -226,14 +235,14 @@ def compare(
     default: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Comparison | SeveralComparison:
-    """Compare runs, profilers' traces of a workload, tables, projections or forecasts: two, or several with the first.
+    """Compare runs, profilers' traces of a workload, tables, or answers: two, or several with the first.
 
     Parameters
     ----------
     first, *others : path or Run
         Run folders that `train` wrote, or runs; files or folders with one trace each, or with measurements: of another
-        release, driver or day; or what `project` or `forecast` returned or saved, its folder or its JSON. A list of
-        them may be given instead.
+        release, driver or day; or what `project`, `forecast` or `predict` returned or saved, its folder, its JSON, or
+        the table of the latter two. A list of them may be given instead.
     interval : float, default=0.95
         Of the intervals of differences between runs and of ratios between tables.
     where : mapping or sequence of str, optional
@@ -285,7 +294,7 @@ def _of_answers(answers: Sequence[dict[str, Any]], names: Sequence[str], level: 
     for kind in kinds:
         if kind != kinds[0]:
             raise DataError(f"{kinds[0]} and {kind} cannot be compared: give those of one kind")
-    matched = _projections if kinds[0] == "projections" else _forecasts
+    matched = {"projections": _projections, "forecasts": _forecasts, "predictions": _predictions}[kinds[0]]
     tables = [pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]) for other in answers[1:]]
     return [
         EstimateComparison((names[0], name), kinds[0], table, level)
@@ -334,7 +343,7 @@ def _of_runs(
     return found
 
 
-_KINDS: Final = {"classes": "projections", "forecasts": "forecasts"}
+_KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions"}
 """A key of the JSON of each kind -> what it is."""
 _PHYSICS: Final = ("residual", "gpu", "model")
 """Sources of a forecast's error that two of one release share only of the same setting, GPU or model."""
@@ -344,14 +353,14 @@ def _answers(given: object) -> dict[str, Any] | None:
     """Return what the JSON of a projection or of forecasts says, from what was returned or saved; else None."""
     if isinstance(given, ProjectedTrace | Forecasts):
         return dict(given.document().data)
+    if isinstance(given, Prediction):
+        return {"predictions": given}
     if not isinstance(given, str | Path):
         return None
     path = Path(given)
     files = [path / name for name in ("project.json", "forecast.json")] if path.is_dir() else [path]
     if path.is_file() and path.suffix.lower() in (".csv", ".parquet"):
-        beginning = head(path)
-        names = parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
-        return read_table(read_plain_table(path).drop(columns=LINE, errors="ignore")) if {*ANSWER} <= {*names} else None
+        return read_answers(path)
     file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
     if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):
         return None
@@ -359,7 +368,11 @@ def _answers(given: object) -> dict[str, Any] | None:
         found = json.loads(file.read_bytes())
     except ValueError:
         return None
-    return found if isinstance(found, dict) and "schema" in found and _KINDS.keys() & found.keys() else None
+    if not isinstance(found, dict) or "schema" not in found:
+        return None
+    if {"rows", "median_predicted"} <= found.keys():
+        return {"predictions": read_predictions(file)}
+    return found if _KINDS.keys() & found.keys() else None
 
 
 _MOST_BYTES: Final = 2**26
@@ -437,6 +450,45 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     if not found:
         raise DataError("no setting has an answer in both: there is nothing to compare")
     return found
+
+
+def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
+    """Return all rows that both predicted, together and each.
+
+    What is one figure for one GPU on both sides errs alike, nothing else is taken to. In the sum the rows of a group
+    err alike, and groups independently; without groups all rows are one.
+    """
+    found: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
+    metrics = [frame["metric"].iloc[0] for frame in found]
+    if metrics[0] != metrics[1]:
+        raise DataError(f"{metrics[0]} and {metrics[1]} cannot be compared: give predictions of one metric")
+    names = prediction_columns(metrics[0])
+    sides = same_workloads(found[0], found[1], names["predicted"], {"duration_us", metrics[0]})
+    alike = (sides[0][[*names.values(), "target"]] == sides[1][[*names.values(), "target"]]).all(axis=1)
+    group = sides[0]["group"].astype(str) if "group" in sides[0] else pd.Series("", alike.index)
+    values, each = [], []
+    for side in sides:
+        ends = side[[*names.values()]].to_numpy(dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sigmas = np.log(ends[:, 2] / ends[:, 1]) / (2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2))
+        sigmas = np.where(np.isfinite(sigmas), sigmas, np.nan)  # no bound is known
+        total = float(ends[:, 0].sum())
+        parts = pd.Series(ends[:, 0] / total * sigmas).groupby([alike, group]).agg(lambda of: of.sum(skipna=False))
+        spread = math.exp(math.hypot(*parts) * ndtri((1 + side["level"].iloc[0]) / 2))
+        values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
+        each.append(
+            [
+                Estimate(total, dict(zip([f"{same} {of}" for same, of in parts.index], parts, strict=True))),
+                *(Estimate(one, {"True": sigma}) for one, sigma in zip(ends[:, 0], sigmas, strict=True)),
+            ]
+        )
+    targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
+    told = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]
+    if targets[0] != targets[1]:
+        told[0] = f"{told[0]}, {targets[0]} → {targets[1]}"
+    unit, common = quantity(metrics[0]).suffix, frozenset(f"True {of}" for of in group)
+    shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
+    return [(what, unit, *rest) for what, *rest in zip(told, *values, *each, shared, strict=True)]
 
 
 def _traces(path: Path, options: Options) -> list[Annotated]:

@@ -20,7 +20,7 @@ from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..output import write_table
 from ..projection.chakra_export import SPREAD, write_chakra
-from ..report.forecast import SCHEMA, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
+from ..report.forecast import SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
@@ -49,45 +49,8 @@ if TYPE_CHECKING:
 
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 """What the folder of a result holds."""
-ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")
-"""Columns that a table of answers has."""
-SPREAD_OF: Final = "spread."
-"""How columns of it begin that say where the intervals come from."""
 MOST: Final = 100_000
 """Points of a grid."""
-
-
-def read_table(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
-
-    Raises
-    ------
-    DataError
-        A column is missing, or a row has an answer without an interval.
-
-    Examples
-    --------
-    >>> import flopcast as fc
-    >>> found = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
-    >>> again = read_table(found.table)
-    >>> [one["upper"] for one in again["forecasts"]] == [one.upper for one in found.answers]
-    True
-    """
-    if missing := [name for name in ANSWER if name not in rows]:
-        raise DataError(f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no {', '.join(missing)}")
-    spreads = [str(name) for name in rows if str(name).startswith(SPREAD_OF)]
-    figures = rows[["predicted", "lower", "upper", "level", *spreads]].apply(pd.to_numeric, errors="coerce")
-    unanswered = rows["reason"].notna() & rows["reason"].ne("")
-    unsure = ~unanswered & ~(figures["lower"].gt(0) & figures["lower"].le(figures["upper"]) & figures["level"].lt(1))
-    if unsure.any():
-        raise DataError(f"row {int(unsure.to_numpy().argmax()) + 1} of a table of forecasts has no interval")
-    asked = rows[list(rows.columns[: list(rows.columns).index("predicted")])].astype(str).to_dict("records")
-    found = []
-    for fields, one, unit, reason in zip(asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True):
-        of = {name.removeprefix(SPREAD_OF): one[name] for name in spreads if one[name] == one[name]}
-        ends = {name: one[name] for name in ("predicted", "lower", "upper")}
-        found.append({"asked": fields, **ends, "unit": unit, "reason": reason or None, "spreads": of})
-    return {"schema": SCHEMA, "level": float(figures["level"].iloc[0]), "forecasts": found}
 
 
 @dataclass(frozen=True)
@@ -122,7 +85,7 @@ class Forecasts(Shown):
         Columns: the fields given, ``predicted``, ``lower``, ``upper``, ``unit``, ``memory_gb`` (GiB of one GPU),
         ``fits``, ``level`` (of the interval), ``reason`` (why there is no answer, else empty), ``tokens_per_second``,
         ``energy_j``, ``power_w`` (of all GPUs), ``cost`` where there is a price, ``sure`` where a half-width is needed,
-        and ``spread.SOURCE``, the deviation of the logarithm by source. `read_table` reads it back.
+        and ``spread.SOURCE``, the deviation of the logarithm by source. `answers.read_table` reads it back.
         """
         rows = []
         for asked, answer in zip(self.asked, self.answers, strict=True):

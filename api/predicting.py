@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,10 @@ from ..models.explanation import Part, parts_of
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..remarks import Reasons, Remark, remark
-from ..report import figures
 from ..report.document import Document
 from ..report.html import Shown
-from ..report.notebook import framed
 from ..report.predictions import (
+    ABOUT,
     SHOWN,
     Explained,
     Identity,
@@ -39,7 +38,6 @@ from ..report.predictions import (
     explanation_document,
     workload,
     write_batches,
-    write_file,
 )
 from ..report.run_folder import read_metrics, read_run, simplest
 from ..staging import temporary_folder
@@ -48,10 +46,8 @@ from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..workers import one_thread
+from .answers import Prediction
 from .tables import Data, items, refuse_unknown_models
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
@@ -69,70 +65,6 @@ class Trained(Protocol):
     folder: Path | None
     trained: TrainedModel
     metrics: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a run predicts for new workloads.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
-        unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``extrapolated`` and
-        ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and the reason. ``basis``
-        says what is known of the row, and so which intervals it has: ``known group``, ``new group``, outside the
-        trained range ``beyond`` (the model answers), ``blend`` or ``rule``, or ``law`` (`predict`).
-    report : dict
-        Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
-
-    Examples
-    --------
-    >>> import flopcast as fc
-    >>> small = {"m": (None, 64)}
-    >>> run = fc.train(where=small, models=["OLS"], jobs=1)
-    >>> found = fc.predict(run, fc.read(where=small))
-    >>> found.frame["basis"].isin(["known group", "new group", "beyond", "blend", "rule"]).all()
-    np.True_
-    """
-
-    frame: pd.DataFrame
-    report: dict[str, Any]
-
-    def save(self, out: str | Path) -> None:
-        """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.
-
-        Raises
-        ------
-        DataError
-            If the suffix is another, or the file cannot be written.
-        """
-        write_file(self.frame, self.report, Path(out))
-
-    def half_width(self, share: float = 0.9) -> float:
-        """Return the half-width, relative to the prediction, that a share of the predicted rows does not exceed.
-
-        Raises
-        ------
-        DataError
-            No row has an interval.
-        """
-        predicted, lower, upper = (self.frame[name] for name in prediction_columns(self.report["metric"]).values())
-        widths = ((upper - lower) / (2 * predicted)).dropna()
-        if widths.empty:
-            raise DataError("no row has an interval: nothing says how sure the predictions are")
-        return float(widths.quantile(share))
-
-    def plot_intervals(self) -> go.Figure:
-        """Draw the predictions with their intervals, from the smallest to the largest; what is extrapolated apart."""
-        return figures.intervals(self.frame, self.report["metric"])
-
-    def __repr__(self) -> str:
-        counts = f"{self.report['predicted']} of {self.report['n']} workloads"
-        return f"<Prediction of {self.report['metric']} on {self.report['target']}: {counts}>"
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.frame)
 
 
 def predict(
@@ -432,6 +364,10 @@ class _Worked:
         lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = found.drop(columns="cause").rename(columns=names)
+        target = model.recipe.target
+        said = (rows["device"] if target == EVERY else target.name, metric, self._asked.level)
+        for name, value in zip(ABOUT[:3], said, strict=True):
+            worded.insert(list(worded).index("basis"), name, value)
         return pd.concat([self._survey.identity.of(rows), worded], axis=1), found["cause"], lacking
 
 

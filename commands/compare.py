@@ -35,7 +35,9 @@ def command(
     context: typer.Context,
     first: Annotated[
         Path,
-        typer.Argument(metavar="FIRST", help="A run folder, a trace, measurements, or what project or forecast saved."),
+        typer.Argument(
+            metavar="FIRST", help="A run folder, a trace, measurements, or a saved projection, forecast or prediction."
+        ),
     ],
     others: Annotated[
         list[Path], typer.Argument(metavar="OTHERS", help="Others of its kind, each compared with the first.")
@@ -52,7 +54,7 @@ def command(
 
     Runs are compared by model and group on the rows that both predicted. Traces are matched by operator and shape; the
     difference of their times is taken apart without rest. Of measurements, the times of the problems that both hold. Of
-    projections and forecasts, ratio and difference with paired intervals: errors that both make alike cancel. Several
+    projections, forecasts and predictions, ratio and difference with paired intervals: what errs alike cancels. Several
     are compared with the first, figure by figure, runs on the rows that all predicted.
     """
     if out is not None:

@@ -27,6 +27,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..arrays import FloatArray
+from ..errors import DataError
 from .cluster_bootstrap import effective_groups
 
 REPLICATES, EXACT = 10_000, 12
@@ -165,6 +166,47 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
             if len(found):
                 return found.rename(columns={"group_first": "group"})[["row_first", "row_second", "group"]]
     return pd.DataFrame({"row_first": [], "row_second": [], "group": []})
+
+
+def same_workloads(
+    first: pd.DataFrame, second: pd.DataFrame, predicted: str, measured: Collection[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of one workload in two tables of predictions beside each other, in the order of the first.
+
+    Parameters
+    ----------
+    first, second : DataFrame
+        As `flopcast.predict` returns them.
+    predicted : str
+        Column of the prediction; those before it say which workload a row is. Rows without one are left out.
+    measured : collection of str
+        Columns before it that do not, as ``source`` does where the files were not the same ones, and the host.
+
+    Raises
+    ------
+    DataError
+        No workload is predicted in both.
+    """
+    sides = [frame[frame[predicted].gt(0)].reset_index(drop=True) for frame in (first, second)]
+    common = [name for name in first.columns[: list(first.columns).index(predicted)] if name in second]
+    by = [name for name in common if name not in (*measured, "device")]
+    if any(len(side["target"].unique()) > 1 for side in sides):
+        by.append("target")
+    for keys in (by, [name for name in by if name != "source"]):
+        keyed = [side[keys].apply(_as_text).assign(place=side.index) for side in sides]
+        keyed = [side.assign(nth=side.groupby(keys).cumcount()) for side in keyed]
+        found = keyed[0].merge(keyed[1], on=[*keys, "nth"]).sort_values("place_x", kind="stable")
+        if len(found):
+            one, other = (side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True))
+            return one.reset_index(drop=True), other.reset_index(drop=True)
+    raise DataError("no workload is predicted in both: there is nothing to compare")
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """Return a column as text in which a number is the same however a file held it."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    words = column.astype(object).where(column.notna(), "").astype(str)
+    return words.where(numbers.isna(), numbers.astype(float).map("{:.12g}".format))
 
 
 def compare_scheme(

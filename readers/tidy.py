@@ -153,7 +153,7 @@ class TidyCsvReader(_TidyReader):
         check_names(csv.twice, path)
         table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
         table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], str(path))
-        read = {name: _numbers_or_text(table[name]) for name in names}
+        read = {name: numbers_or_text(table[name]) for name in names}
         table, notes = table.assign(**read), [Note(decimal_commas(names), len(table))] if names else []
         raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
@@ -191,12 +191,13 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
         return plain.to_pandas()
     column = cells.to_pandas().astype("str")
     if all(pc.all(pc.match_substring_regex(some, _PERHAPS_NUMBER)).as_py() for some in (cells[:_FIRST], cells)):
-        column = _numbers_or_text(column)
+        column = numbers_or_text(column)
     text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
     return column.map(unguarded) if text_left else column
 
 
-def _numbers_or_text(column: pd.Series) -> pd.Series:
+def numbers_or_text(column: pd.Series) -> pd.Series:
+    """Return a column of text as numbers where every filled cell is one, else as it is."""
     numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
     return numbers if column.ne("").any() and not (column.ne("") & numbers.isna()).any() else column
 

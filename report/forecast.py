@@ -45,6 +45,8 @@ from .document import (
 from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import alike, counted, figure, formatted, share
 
+SPREAD_OF: Final = "spread."
+"""How columns of a table of forecasts begin that say where the intervals come from."""
 SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
 """Where the time of a layer comes from."""
 INPUTS: Final = {

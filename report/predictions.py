@@ -48,6 +48,9 @@ _CAUSES, _WORKLOAD = 5, 48  # causes named; columns of text for a workload
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")
 
+ABOUT: Final = ("target", "metric", "level", "basis")
+"""Columns that say of every row what is predicted of it, and how its interval is to be read."""
+
 Report = Mapping[str, Any]
 
 

@@ -244,6 +244,58 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
         fc.compare(tmp_path / "a", tmp_path / "b")
 
 
+def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, additive: fc.Run, tmp_path: Path) -> None:
+    data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
+    found = [fc.predict(run, data, interval=level) for run, level in ((ols, 0.9), (additive, 0.8))]
+    table = fc.compare(*found, interval=0.9).table
+    first, second = (one.frame.reset_index(drop=True) for one in found)
+    assert (table["unit"].unique().tolist(), len(table)) == (["us"], 1 + len(first))
+    assert table["ratio"][1:].tolist() == pytest.approx((second["predicted_us"] / first["predicted_us"]).tolist())
+    assert table["difference"][0] == pytest.approx(second["predicted_us"].sum() - first["predicted_us"].sum())
+    widths = [np.log(side["upper_us"] / side["lower_us"]) / 2 for side in (first, second)]
+    reach = np.hypot(widths[0], widths[1] * ndtri(0.95) / ndtri(0.9))
+    assert np.log(table["ratio_upper"] / table["ratio"])[1:].tolist() == pytest.approx(reach.tolist())
+    assert fc.compare(found[0], found[0]).table["ratio_lower"].tolist() == pytest.approx([1] * len(table))
+    for kind in ("csv", "parquet", "json"):
+        paths = [tmp_path / f"{name}.{kind}" for name in ("first", "second")]
+        for path, one in zip(paths, found, strict=True):
+            one.save(path)
+        again = fc.read_predictions(paths[1])
+        assert (again.report["level"], again.report["metric"], again.half_width()) == pytest.approx(
+            (0.8, "duration_us", found[1].half_width())
+        )
+        pd.testing.assert_frame_equal(fc.compare(*paths, interval=0.9).table, table)
+    told = call("compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--interval", 0.9, "--json")
+    assert json.loads(told.output)["answers"][0]["ratio_upper"] == pytest.approx(table["ratio_upper"][0])
+
+
+def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run, tmp_path: Path) -> None:
+    found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}))
+    rows = found.frame
+    moved = found.frame.assign(target="MI325X", upper_us=rows["upper_us"] * 2)[::-1]
+    moved.to_csv(tmp_path / "commas.csv", sep=";", decimal=",", index=False)
+    both = pd.concat([rows, moved])
+    table = fc.compare(fc.Prediction(both, found.report), tmp_path / "commas.csv").table
+    assert (len(table), set(table["ratio"][1:]), set(table["shared"])) == (1 + len(rows), {1.0}, {1.0})
+    assert "MI355X → MI325X" in fc.compare(found, tmp_path / "commas.csv").table["what"][0]
+    for name, wrong, message in (
+        ("level", rows.assign(level=np.nan), "row 1 has no level"),
+        ("order", rows.assign(lower_us=rows["upper_us"] * 2), "row 1 has limits"),
+        ("none", rows.drop(columns="level"), "level is missing"),
+    ):
+        wrong.to_csv(tmp_path / f"{name}.csv", index=False)
+        with pytest.raises(DataError, match=message):
+            fc.read_predictions(tmp_path / f"{name}.csv")
+    with pytest.raises(DataError, match="no workload is predicted in both"):
+        fc.compare(found, fc.Prediction(rows.assign(m=rows["m"] * 1000), found.report))
+    with pytest.raises(DataError, match="duration_us and energy_us"):
+        fc.compare(found, fc.Prediction(rows.assign(metric="energy_us"), found.report))
+    unbounded = fc.compare(found, fc.Prediction(rows.assign(upper_us=np.inf), found.report))
+    assert not unbounded.table["apart"].any()
+    unbounded.save(tmp_path / "compared")
+    assert json.loads((tmp_path / "compared" / "compare.json").read_text())["answers"][0]["ratio_upper"] is None
+
+
 def test_several_runs_stand_on_the_rows_that_all_of_them_predicted() -> None:
     ape = errors(100, 0)
     spans = (np.arange(80), np.arange(20, 100), np.arange(10, 60))

@@ -1,0 +1,212 @@
+"""Answers with intervals that were saved, read back: tables of forecasts and of predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from ..errors import DataError
+from ..output import unguarded
+from ..readers.base import LINE
+from ..readers.files import PARQUET, csv_header, head, parquet_columns, read_plain_table, with_points
+from ..readers.tidy import numbers_or_text
+from ..report.figures import intervals
+from ..report.forecast import SCHEMA, SPREAD_OF
+from ..report.notebook import framed
+from ..report.predictions import ABOUT, write_file
+from ..table.measurements import prediction_columns
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")
+"""Columns that a table of forecasts has."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run predicts for new workloads.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
+        unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``target`` (the GPU),
+        ``metric``, ``level`` (of the interval), ``extrapolated`` and ``reason``, and a column per baseline. A row that
+        cannot be predicted has NaN there, and the reason. ``basis`` says what is known of the row, and so which
+        intervals it has: ``known group``, ``new group``, outside the trained range ``beyond`` (the model answers),
+        ``blend`` or ``rule``, or ``law`` (`predict`).
+    report : dict
+        Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> small = {"m": (None, 64)}
+    >>> run = fc.train(where=small, models=["OLS"], jobs=1)
+    >>> found = fc.predict(run, fc.read(where=small))
+    >>> found.frame["basis"].isin(["known group", "new group", "beyond", "blend", "rule"]).all()
+    np.True_
+    """
+
+    frame: pd.DataFrame
+    report: dict[str, Any]
+
+    def save(self, out: str | Path) -> None:
+        """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.
+
+        Raises
+        ------
+        DataError
+            If the suffix is another, or the file cannot be written.
+        """
+        write_file(self.frame, self.report, Path(out))
+
+    def half_width(self, share: float = 0.9) -> float:
+        """Return the half-width, relative to the prediction, that a share of the predicted rows does not exceed.
+
+        Raises
+        ------
+        DataError
+            No row has an interval.
+        """
+        predicted, lower, upper = (self.frame[name] for name in prediction_columns(self.report["metric"]).values())
+        widths = ((upper - lower) / (2 * predicted)).dropna()
+        if widths.empty:
+            raise DataError("no row has an interval: nothing says how sure the predictions are")
+        return float(widths.quantile(share))
+
+    def plot_intervals(self) -> go.Figure:
+        """Draw the predictions with their intervals, from the smallest to the largest; what is extrapolated apart."""
+        return intervals(self.frame, self.report["metric"])
+
+    def __repr__(self) -> str:
+        counts = f"{self.report['predicted']} of {self.report['n']} workloads"
+        return f"<Prediction of {self.report['metric']} on {self.report['target']}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        return framed(repr(self)[1:-1], self.frame)
+
+
+def read_predictions(file: str | Path) -> Prediction:
+    """Read predictions that `Prediction.save` wrote, or `predict` with ``out``.
+
+    Parameters
+    ----------
+    file : path
+        CSV or Parquet, also compressed, or JSON.
+
+    Returns
+    -------
+    Prediction
+        Its ``report`` is whole of JSON; of a table it is what the rows say: metric, target, level and counts.
+
+    Raises
+    ------
+    DataError
+        It holds no predictions, or a prediction's level is not stated.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> small = {"m": (None, 64)}
+    >>> run = fc.train(where=small, models=["OLS"], jobs=1)
+    >>> made = fc.predict(run, fc.read(where=small), out="predicted.csv")
+    >>> bool(fc.read_predictions("predicted.csv").frame["upper_us"].equals(made.frame["upper_us"]))
+    True
+    """
+    path = Path(file)
+    if path.suffix.lower() == ".json":
+        try:
+            report = json.loads(path.read_bytes())
+            frame = pd.DataFrame(report.pop("rows"))
+        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+            raise DataError("holds no predictions in JSON", source=str(path)) from error
+    else:
+        report, frame = {}, read_plain(path)
+    if missing := [name for name in ABOUT if name not in frame]:
+        raise DataError(f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing", source=str(path))
+    frame = frame.apply(numbers_or_text)
+    names = list(prediction_columns(metric := str(frame["metric"].iloc[0])).values())
+    done = frame[names[0]].notna()
+    checked(frame, (*names, "level"), done, str(path))
+    flags = frame["extrapolated"].astype(str).str.casefold().eq("true")
+    report = report or {
+        "metric": metric,
+        "target": ", ".join(dict.fromkeys(frame["target"].astype(str))),
+        "level": float(frame["level"].iloc[0]),
+        "n": len(frame),
+        "predicted": int(done.sum()),
+    }
+    return Prediction(frame.assign(extrapolated=flags), report)
+
+
+def read_table(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or a row has an answer without an interval.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
+    >>> again = read_table(found.table)
+    >>> [one["upper"] for one in again["forecasts"]] == [one.upper for one in found.answers]
+    True
+    """
+    if missing := [name for name in ANSWER if name not in rows]:
+        raise DataError(f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no {', '.join(missing)}")
+    spreads = [str(name) for name in rows if str(name).startswith(SPREAD_OF)]
+    answered = rows["reason"].isna() | rows["reason"].eq("")
+    figures = checked(rows, ("predicted", "lower", "upper", "level", *spreads), answered)
+    if (unsure := answered & figures["upper"].isna()).any():
+        raise DataError(f"row {int(unsure.to_numpy().argmax()) + 1} of a table of forecasts has no interval")
+    asked = rows[list(rows.columns[: list(rows.columns).index("predicted")])].astype(str).to_dict("records")
+    found = []
+    for fields, one, unit, reason in zip(asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True):
+        of = {name.removeprefix(SPREAD_OF): one[name] for name in spreads if one[name] == one[name]}
+        ends = {name: one[name] for name in ("predicted", "lower", "upper")}
+        found.append({"asked": fields, **ends, "unit": unit, "reason": reason or None, "spreads": of})
+    return {"schema": SCHEMA, "level": float(figures["level"].iloc[0]), "forecasts": found}
+
+
+def read_answers(path: Path) -> dict[str, Any] | None:
+    """Return what a table says of forecasts (`read_table`), or ``{"predictions": ...}``; None of other tables."""
+    beginning = head(path)
+    names = parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
+    if {*ANSWER} <= {*names}:
+        return read_table(read_plain(path))
+    return {"predictions": read_predictions(path)} if {*ABOUT} <= {*names} else None
+
+
+def read_plain(path: Path) -> pd.DataFrame:
+    """Return the cells of a CSV, which a spreadsheet may have saved, or of a Parquet file, as they were written."""
+    rows = read_plain_table(path).drop(columns=LINE, errors="ignore").rename(columns=unguarded)
+    numbers = [name for name in map(str, rows) if name.startswith((*ANSWER[:3], "level", SPREAD_OF))]
+    rows, _ = with_points(rows, numbers, str(path))
+    return rows.map(lambda cell: unguarded(cell) if isinstance(cell, str) else cell)
+
+
+def checked(rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, source: str | None = None) -> pd.DataFrame:
+    """Return the columns of answers, their limits, the level and others as numbers; NaN limits are no interval.
+
+    Raises
+    ------
+    DataError
+        A row that is answered has no level, or limits that are not in order.
+    """
+    found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
+    _, lower, upper, level = (found[name] for name in names[:4])
+    wrong = answered & ~(level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna()))
+    if wrong.any():
+        told = "no level of its interval" if level[wrong].isna().any() else "limits or a level that cannot be"
+        raise DataError(f"row {int(wrong.to_numpy().argmax()) + 1} has {told}", source=source)
+    return found
