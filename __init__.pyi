@@ -38,6 +38,7 @@ from .api.scaling import scale as scale
 from .api.scaling import scale_counters as scale_counters
 from .api.scaling import scale_devices as scale_devices
 from .api.scaling import scale_misses as scale_misses
+from .api.showing import scale_facts as scale_facts
 from .api.showing import show as show
 from .api.tables import Measurements as Measurements
 from .api.tables import read as read

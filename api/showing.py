@@ -1,4 +1,4 @@
-"""A saved run again: its tables, or its seal."""
+"""Answers that need no data: a saved run again, or its seal, and published results reproduced."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from ..errors import ArtifactError, ParameterError
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.run_folder import read_metrics, read_run
+from ..report.scaling import published_document
 from ..report.training import seal_document, training_document
+from ..scaling.trials import published_trials, reproduction
 from ..sealing import SIGNATURE, check, signed_by
 
 
 @dataclass(frozen=True, repr=False)
-class SavedRun(Shown):
-    """What `show` read, for notebooks (it shows itself) and terminals: ``found`` is its document."""
+class Answer(Shown):
+    """An answer that a notebook shows; ``found`` is its document."""
 
     found: Document
 
     def document(self) -> Document:
-        """Return the tables of the run, or its seal."""
+        """Return the answer for readers."""
         return self.found
 
 
@@ -32,7 +34,7 @@ def show(
     plot: bool = False,
     verify: bool = False,
     signers: str | Path | None = None,
-) -> SavedRun:
+) -> Answer:
     """Return the tables of a saved run; no model is loaded.
 
     Parameters
@@ -71,8 +73,20 @@ def show(
     manifest = check(folder) if verify and folder.is_dir() else None
     metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
     if not verify:
-        return SavedRun(training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot))
+        return Answer(training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot))
     if manifest is None:
         raise ArtifactError(f"{folder} has no seal to verify: it is of an earlier version, train again")
     signer = None if signers is None else signed_by(folder, Path(signers))
-    return SavedRun(seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists()))
+    return Answer(seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists()))
+
+
+def scale_facts() -> Answer:
+    """Return the published results of scale models, reproduced from the published simulations.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> "trials" in fc.scale_facts().document().data
+    True
+    """
+    return Answer(published_document(reproduction(), published_trials()))

@@ -37,11 +37,19 @@ All commands: flopcast --help; of one: flopcast train --help"""
 """What the command says that is called without any other."""
 LAST: Final = 1000
 """Place of a command that states none: after the others, by name."""
+PANELS: Final = {
+    40: "Learn from measured kernels, predict others",
+    49: "A whole trace, a workload, other sizes",
+    89: "Does it hold, and what to measure next",
+    189: "Read, measure and clean",
+    LAST: "Look up",
+}
+"""Panels of the help, by the last place in each."""
 _PLACE = re.compile(r"^PLACE = (\d+)$", re.MULTILINE)
 
 
-def _found() -> dict[str, str]:
-    """Return the commands by their ``PLACE``, each with the first paragraph of its help; none is imported."""
+def _found() -> dict[str, tuple[str, str]]:
+    """Return the commands by their ``PLACE``: the first paragraph of the help of each, and its panel. Imports none."""
     found = []
     for path in Path(__file__).parent.glob("[a-z]*.py"):
         text = path.read_text(encoding="utf-8")
@@ -49,10 +57,14 @@ def _found() -> dict[str, str]:
         if said:
             place = _PLACE.search(text)
             found.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
-    return {name: said for _, name, said in sorted(found)}
+    return {
+        name: (said, next(panel for last, panel in PANELS.items() if place <= last))
+        for place, name, said in sorted(found)
+    }
 
 
-COMMANDS: Final = _found()
+_FOUND = _found()
+COMMANDS: Final = {name: said for name, (said, _) in _FOUND.items()}
 """Command -> first paragraph of its help. A command is a module of this folder with a function ``command``."""
 
 
@@ -140,8 +152,8 @@ app = typer.Typer(
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
-for _name, _help in COMMANDS.items():
-    app.command(_name, cls=_Unloaded, help=_help)(_unloaded)
+for _name, (_help, _panel) in _FOUND.items():
+    app.command(_name, cls=_Unloaded, help=_help, rich_help_panel=_panel)(_unloaded)
 
 
 def _version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from ..output import check_file, whole_file
 from .options import JsonOption, announce
 
-PLACE = 140
+PLACE = 45
 EXAMPLES = ("flopcast calibrate runs.csv --prior vllm-0.10.0 -o mine.toml",)
 
 

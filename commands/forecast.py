@@ -37,7 +37,7 @@ from .options import (
     run_command,
 )
 
-PLACE = 130
+PLACE = 44
 EXAMPLES = (
     "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len 2048 --output-len 2048",
     "flopcast forecast cases cases.csv --need 0.1 --price MI300X=2.5,H200=3.5 --out answers.csv",

@@ -98,6 +98,7 @@ PriorOption = Annotated[
         "--from",
         metavar="RUN",
         help="Start from a run over other devices: its prediction is a feature.",
+        rich_help_panel=MORE,
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]

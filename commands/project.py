@@ -29,7 +29,7 @@ from .options import (
     parse_gpu,
 )
 
-PLACE = 120
+PLACE = 42
 EXAMPLES = (
     "flopcast project trace.json.gz --target MI355X --out projected/",
     "flopcast project trace.json.gz --target MI355X --run runs/fp8 --cpu-speed 1.1",

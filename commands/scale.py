@@ -41,7 +41,7 @@ from .options import (
     run_command,
 )
 
-PLACE = 170
+PLACE = 46
 EXAMPLES = ("flopcast scale facts", "flopcast scale configs MI300X")
 
 FILES = ("scale.json", "scale.html")
@@ -148,12 +148,11 @@ def facts_command(out: OutOption = None, every: AllOption = False, as_json: Json
     if out is not None:
         check_output(out, FILES)
     announce("fitting the published simulations", quiet=as_json)
+    from ..api.showing import scale_facts
     from ..report.html import save_page
-    from ..report.scaling import published_document
     from ..report.terminal import show
-    from ..scaling.trials import published_trials, reproduction
 
-    document = published_document(reproduction(), published_trials())
+    document = scale_facts().document()
     if out is not None:
         save_page(out, document, FILES)
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

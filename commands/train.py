@@ -45,6 +45,7 @@ from .options import (
 )
 
 PLACE = 10
+CHOICE = "Which models run, and how one is chosen"
 EXAMPLES = (
     "flopcast train --quick --out runs/gemm",
     "flopcast train DATA --host MI300X --target MI355X --out runs/mine",
@@ -63,18 +64,31 @@ def command(
     jobs: JobsOption = -1,
     cluster: ClusterOption = None,
     prior_run: PriorOption = None,
-    suite: Annotated[str, typer.Option(help="default, or literature: O'Neal's models in measured space.")] = "default",
-    models: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.")] = None,
-    without: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.")] = None,
+    suite: Annotated[
+        str, typer.Option(help="default, or literature: O'Neal's models in measured space.", rich_help_panel=CHOICE)
+    ] = "default",
+    models: Annotated[
+        str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.", rich_help_panel=CHOICE)
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.", rich_help_panel=CHOICE)
+    ] = None,
     without_features: WithoutFeaturesOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two fast models only.")] = False,
-    scheme: Annotated[str, typer.Option(help="Save the best model for new groups (grouped) or known (kfold).")] = (
-        "grouped"
-    ),
+    scheme: Annotated[
+        str,
+        typer.Option(help="Save the best model for new groups (grouped) or known (kfold).", rich_help_panel=CHOICE),
+    ] = "grouped",
     select: Annotated[
-        str, typer.Option(help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.")
-    ] = ("e_out"),
-    trees: Annotated[bool, typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).")] = False,
+        str,
+        typer.Option(
+            help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", rich_help_panel=CHOICE
+        ),
+    ] = "e_out",
+    trees: Annotated[
+        bool,
+        typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).", rich_help_panel=CHOICE),
+    ] = False,
     budget: BudgetOption = None,
     every: AllOption = False,
     top: TopOption = 10,

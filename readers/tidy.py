@@ -39,23 +39,27 @@ from .files import (
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
 
-#: Other names (lower case) of the measurement table's columns.
+#: Other names (lower case, with _ for blanks and hyphens) of the measurement table's columns, as rocprofv3, PyTorch,
+#: vLLM, configurations of models and pandas have them.
 ALIASES: dict[str, tuple[str, ...]] = {
-    "op": ("operator", "operation", "op_name"),
-    "device": ("gpu", "device_name", "gpu_name"),
+    "op": ("operator", "operation", "op_name", "operator_name", "op_type"),
+    "device": ("gpu", "device_name", "gpu_name", "gpu_model", "agent_name", "product_name"),
     "kernel": ("kernel_name", "kernelname", "solver"),
-    "dtype_a": ("dtype", "data_type", "precision"),
-    "batch": ("b", "batch_size"),
+    "dtype_a": ("dtype", "data_type", "precision", "torch_dtype", "input_dtype"),
+    "batch": ("b", "bs", "batch_size", "batchsize"),
     "m": (),
     "n": (),
     "k": (),
-    "tokens": ("token", "num_tokens"),
-    "experts": ("expert", "num_experts"),
-    "topk": ("top_k",),
-    "heads": ("num_heads",),
-    "kv_heads": ("num_kv_heads",),
+    "tokens": ("token", "num_tokens", "num_batched_tokens", "n_tokens"),
+    "experts": ("expert", "num_experts", "num_local_experts", "n_routed_experts"),
+    "topk": ("top_k", "num_experts_per_tok"),
+    "heads": ("num_heads", "num_attention_heads", "num_query_heads", "n_heads"),
+    "kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
+    "head_dim": ("head_size",),
+    "inter_dim": ("moe_intermediate_size",),
     "rows": (),
     "cols": ("columns",),
+    "repeats": ("repetitions", "num_repeats", "n_repeats", "iterations", "num_iters", "calls", "num_calls"),
 }
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(
@@ -67,6 +71,11 @@ _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _FIRST = 100  # cells of a column that mostly tell words from numbers
 _FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")
 """Ends of names of columns that hold number formats."""
+_LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.IGNORECASE)
+"""Names of pandas' aggregated columns: duration_us_mean."""
+_CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")
+"""Before the unit of rocprof's names: DurationNs."""
+_START, _END = "Start_Timestamp", "End_Timestamp"  # of rocprofv3, ns
 _STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
@@ -80,6 +89,9 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     table = table.rename(columns=dict(options.renames))
+    if {_START, _END} <= set(table) and not any(_split(str(name))[1] in TIME_UNITS for name in table):
+        start, end = (pd.to_numeric(table[name], errors="coerce") for name in (_START, _END))
+        table = table.assign(duration_ns=end - start).drop(columns=[_START, _END])
     columns = tuple(map(str, table.columns))
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
         given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
@@ -90,7 +102,7 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     except DataError as error:  # all that is missing is said at once
         told = str(error).removeprefix(f"{source}: ")
         raise DataError("; ".join([told, *_lacking(columns, options, ("op", "device"))]), source=source) from None
-    plain = {str(name).strip().lower(): name for name in reversed(rows.columns)}
+    plain = {_plain(str(name)): name for name in reversed(rows.columns)}
     names = {}
     for name, others in ALIASES.items():
         found = next((plain[word] for word in (name, *others) if word in plain), None)
@@ -117,9 +129,19 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     return RawTable(rows, notes, columns, times)
 
 
+def _plain(name: str) -> str:
+    """Return a column's name as `ALIASES` has it."""
+    return re.sub(r"[ -]+", "_", name.strip().lower())
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """Return the name of a column without its unit, and the unit: also where a statistic stands behind, or no blank."""
+    return split_unit(_LAST.sub(r"\2_\1", _CAMEL.sub("_", name.strip())))
+
+
 def _lacking(columns: Sequence[str], options: Options, needed: Iterable[str]) -> list[str]:
     """Say which columns are there under no name and have no default, what gives each, and what columns there are."""
-    plain = {name.strip().lower() for name in columns}
+    plain = set(map(_plain, columns))
     missing = [name for name in needed if name not in options.defaults and plain.isdisjoint((name, *ALIASES[name]))]
     examples = {"op": "gemm", "device": "MI300X"}
     said = [f"no column {name!r}: give default {name}={examples[name]}" for name in missing]
@@ -178,10 +200,11 @@ class TidyParquetReader(_TidyReader):
 
 
 def _is_measurements(names: Iterable[str]) -> bool:
-    plain = {name.strip().lower() for name in names}
+    names = list(names)
+    plain = set(map(_plain, names))
     if "op" in plain or plain >= _DIMENSIONS:
         return True
-    timed = any(split_unit(name)[1] in TIME_UNITS for name in plain)
+    timed = any(_split(name)[1] in TIME_UNITS for name in names) or {_START, _END} <= set(names)
     return timed and not plain.isdisjoint(ALIASES["op"])
 
 
@@ -205,8 +228,7 @@ def numbers_or_text(column: pd.Series) -> pd.Series:
 def is_quantity(name: str, options: Options) -> bool:
     """Whether a column of this name holds numbers: a measure with its unit, a dimension, or repeats."""
     name = options.renames.get(name, name)
-    plain = name.strip().lower()
-    return name in options.units or split_unit(name)[1] is not None or plain in _NUMBERS
+    return name in options.units or _split(name)[1] is not None or _plain(name) in _NUMBERS
 
 
 def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, tuple[str, str] | None]:
@@ -214,7 +236,7 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.
 
     Also the column with the duration, and the unit it was read in.
     """
-    named = {str(name): split_unit(str(name)) for name in table.columns}
+    named = {str(name): _split(str(name)) for name in table.columns}
     for column, word in options.units.items():
         if column in named:
             named[column] = (named[column][0], stated_unit(column, word))

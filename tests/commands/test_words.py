@@ -72,7 +72,7 @@ def test_an_option_is_spelt_as_its_keyword() -> None:
             assert max(option.opts, key=len) == f"--{option.name.replace('_', '-')}", name
 
 
-@pytest.mark.parametrize("name", [name for name, _ in commands() if name not in ("gpus", "schema", "scale facts")])
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name not in ("gpus", "schema")])
 def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
     called = called_by(name)
     known = set(inspect.signature(called).parameters)
@@ -85,7 +85,7 @@ def test_options_and_arguments_are_keywords_of_the_library(name: str) -> None:
 def test_defaults_are_those_of_the_library_and_shown() -> None:
     for name, option in options():
         assert "Default" not in option.help, (name, option.name)
-        stated = None if name == "scale facts" else inspect.signature(called_by(name)).parameters.get(option.name)
+        stated = inspect.signature(called_by(name)).parameters.get(option.name)
         if stated is None or stated.default in (None, inspect.Parameter.empty, ()):
             continue
         if option.default is None:  # several values, or one that the library works out

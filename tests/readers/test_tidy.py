@@ -38,6 +38,39 @@ def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro:
 
 
 @pytest.mark.parametrize(
+    ("header", "cells", "expected"),
+    [  # rocprofv3 with shapes joined to it; pandas' groupby().agg(); vLLM's and a configuration's words; rocprof
+        (
+            "Agent Name,Kernel_Name,op,dtype,m,n,k,Start_Timestamp,End_Timestamp", "MI300X,g,gemm,fp16,1,2,3,1000,4000",
+            {"kernel": "g", "duration_us": 3.0},
+        ),
+        (
+            "GPU Name,op_type,torch_dtype,m,n,k,duration_us_mean,duration_us_std,num_calls",
+            "MI300X,gemm,torch.float16,1,2,3,4.5,0.1,8",
+            {"dtype_a": "fp16", "duration_us": 4.5, "repeats": 8.0},
+        ),
+        (
+            "gpu,op,dtype,batch_size,num_attention_heads,num_key_value_heads,head_size,seq_q,seq_kv,latency_ms_median",
+            "MI300X,attention,bf16,2,32,8,128,64,64,0.5",
+            {"batch": 2.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0, "duration_us": 500.0},
+        ),
+        (
+            "gpu,KernelName,op,dtype,m,n,k,BeginNs,EndNs,DurationNs", "MI300X,g,gemm,fp16,1,2,3,5,7005,7000",
+            {"kernel": "g", "duration_us": 7.0},
+        ),
+    ],
+)  # fmt: skip
+def test_names_of_other_tools_are_taken_as_they_are(
+    tmp_path: Path, header: str, cells: str, expected: dict[str, object]
+) -> None:
+    found = read_csv(tmp_path, header, cells)
+    row = found.frame.iloc[0]
+    assert row["device"] == "MI300X"
+    assert {name: row[name] for name in expected} == expected
+    assert not found.rejected_by_reason
+
+
+@pytest.mark.parametrize(
     ("columns", "micro"),
     [
         ("duration_us,time_ms", 3.0),
