@@ -1,4 +1,4 @@
-"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, laws, commands, the Python API."""
+"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, laws, commands, findings, the API."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import findings
 import pandas as pd
 
 import flopcast as fc
@@ -44,6 +45,7 @@ def pages(folder: Path) -> None:
     """Write all of them; a page that is as it was is left alone, so that it is not built again."""
     folder.mkdir(exist_ok=True)
     made = {"columns.md": columns(), "gpus.md": gpus(), "laws.md": laws(), "commands.md": commands(), "api.rst": api()}
+    made["findings.md"] = findings.page()
     for name, lines in made.items():
         path, text = folder / name, "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:

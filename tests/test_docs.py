@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,21 @@ ASKED = {
 def test_every_format_is_described() -> None:
     told = (ROOT / "docs" / "formats.rst").read_text(encoding="utf-8").split()
     assert [reader.name for reader in readers() if type(reader).__module__ not in told] == []
+
+
+def test_every_code_that_is_reported_is_on_the_page_of_findings_and_no_cure_is_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    findings = importlib.import_module("findings")
+    every = findings.findings()
+    page = "\n".join(findings.page())
+    assert all(f"| `{code}` |" in page for code in every)
+    assert set(findings.CURES) <= set(every)
+    source = "".join(path.read_text(encoding="utf-8") for one in findings.AREAS for path in (ROOT / one).rglob("*.py"))
+    written = set(re.findall(r"\bremark\(\s*\"([a-z0-9-]+)\"", source))
+    assert len(written) > 200
+    assert written <= set(every)
 
 
 @pytest.mark.long

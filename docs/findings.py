@@ -1,0 +1,135 @@
+"""The page of findings: every code that the package can report, read from its source, with what it says."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flopcast
+
+ROOT = Path(flopcast.__file__).parent
+AREAS = {
+    "readers": "Files as they are read",
+    "traces": "Traces: their quality, and how they are cleaned",
+    "table": "Rows of the measurement table",
+    "features": "Features",
+    "models": "Models",
+    "evaluation": "Training, intervals and verdicts",
+    "api": "Predicting",
+    "laws": "Laws",
+    "projection": "Projecting a trace",
+    "workloads": "Forecasting",
+    "scaling": "Other sizes",
+    "measuring": "Measuring",
+    "power": "Power and energy",
+    "errors.py": "Figures of GPUs",
+}
+"""Folder -> its heading."""
+CURES = {
+    "above-peak": "a wrong unit, work counted twice, or another GPU than stated: see the rows named; "
+    "`--keep impossible` keeps them",
+    "baseline-wins": "nothing: the line is the better model here; more groups would tell whether another is",
+    "cannot-win": "nothing: it saves time; `--models NAME` runs it through",
+    "coverage-incomplete": "record another pass, or leave out the counters named",
+    "does-not-fit": "more GPUs, a smaller format or batch, or `--memory-utilisation`",
+    "dropped-dispatches": "profile again with a larger buffer, or fewer kernels",
+    "few-groups": "measure workloads of other groups, or group by other columns with `--group`",
+    "few-steps-kept": "record more steps",
+    "files-skipped": "give the files that hold measurements alone, or see [formats](../formats.rst)",
+    "fp32-assumed": "`--default dtype_a=bf16`",
+    "law-too-few-data": "measure more rows of the class",
+    "need-not-reached": "measure what it names",
+    "never-trained": "train on rows that have it, or predict with a law (`--fallback`)",
+    "quick": "train without `--quick`",
+    "row-refused": "correct the row named; `flopcast schema OP` has its columns",
+    "spikes": "measure again, or leave the rows in: `flopcast clean` takes outliers out of traces",
+    "repeats-disagree": "measure again: two repeats of one problem differ by more than noise",
+    "unlike-epochs": "pair tables of the same software, or choose with `--where`",
+    "unmatched-pass": "profile all passes with the same command and input",
+    "unseen-level": "train on rows that have it; the interval tells nothing of it",
+    "widened": "nothing: the interval says so; calibrate on runs of your own to narrow it (`flopcast calibrate`)",
+    "zero-counter": "the counter is not there on this GPU, or was not recorded: leave it out",
+}
+"""Code -> what to do, where what is said does not end with it."""
+
+
+def findings() -> dict[str, tuple[str, str]]:
+    """Return code -> the area that reports it, and what it says, with … for the figures and names of the case."""
+    found: dict[str, tuple[str, str]] = {}
+    for area in AREAS:
+        for path in sorted((ROOT / area).rglob("*.py")) if (ROOT / area).is_dir() else [ROOT / area]:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            module = ".".join(["flopcast", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
+            for function in (*(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)), tree):
+                for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
+                    if getattr(call.func, "id", "") in ("remark", "Alike") and call.args:
+                        code = _code(call.args[0], module)
+                        if code is not None:
+                            found.setdefault(code, (area, _said(call, function)))
+    return found
+
+
+def page() -> Iterator[str]:
+    """Yield the page."""
+    every = findings()
+    yield "# Findings and their cure"
+    yield (
+        "\nWhat a command notes of data or of an answer has a code: in `--json`, `metrics.json` and `--out` the key "
+        "`code` beside the text, in Python `remark.code`. Here is each of them with its text, in which … stands for the names "
+        "and figures of the case. Where the text does not end with what to do, that stands beside it.\n"
+    )
+    for area, title in AREAS.items():
+        rows = sorted((code, said) for code, (where, said) in every.items() if where == area)
+        if rows:
+            yield f"## {title}\n\n| code | what it says | what to do |\n|---|---|---|"
+            for code, said in rows:
+                yield f"| `{code}` | {_plain(said)} | {CURES.get(code, '')} |"
+            yield ""
+
+
+def _code(node: ast.expr, module: str) -> str | None:
+    """Return a code that is written out, or a constant of the module."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.Name) and node.id.isupper():
+        return str(getattr(importlib.import_module(module), node.id))
+    return None
+
+
+def _said(call: ast.Call, function: ast.AST) -> str:
+    """Return the text of a remark; of a name that which it was last given before."""
+    node = call.args[1] if len(call.args) > 1 else ast.Constant("…")
+    if isinstance(node, ast.Name):
+        given = [
+            one.value
+            for one in ast.walk(function)
+            if isinstance(one, ast.Assign) and one.lineno <= call.lineno and _targets(one) == node.id
+        ]
+        node = max(given, key=lambda one: one.lineno, default=node)
+    return _text(node) or "…"
+
+
+def _targets(assign: ast.Assign) -> str:
+    return getattr(assign.targets[0], "id", "")
+
+
+def _text(node: Any) -> str:
+    """Return the words of an expression, … for what belongs to the case."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(one.value if isinstance(one, ast.Constant) else "…" for one in node.values)
+    if isinstance(node, ast.BinOp):
+        return _text(node.left) + (_text(node.right) if isinstance(node.op, ast.Add) else "")
+    if isinstance(node, ast.IfExp):
+        return f"{_text(node.body)} / {_text(node.orelse)}"
+    return "…"
+
+
+def _plain(text: str) -> str:
+    for sign in "|*<[_`":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())
