@@ -30,13 +30,14 @@ from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
-from ..report.document import Bar, Bars, origin
+from ..report.document import Bar, Bars, Document, Section, origin
 from ..report.formats import percent
 from ..report.html import page
 from ..report.notebook import framed, notebook_progress
 from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import left_out, training_document
 from ..report.training import metric as label_of
+from ..report.what_if import what_if
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
@@ -45,6 +46,7 @@ from .checking import Check, check
 from .devices import Device, device
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
+from .showing import Answer
 from .tables import Data, check_devices, check_jobs, items, load_measurements, names_of
 
 if TYPE_CHECKING:
@@ -226,7 +228,23 @@ class Run:
         """Return the page of the run: HTML that needs nothing beside it."""
         if self._fresh is None:
             return (self._loaded_from() / REPORT).read_text(encoding="utf-8")
-        return page(training_document(self.metrics, self.predictions, self._fresh.measured.rejected))
+        asked = what_if(self.trained, self._fresh.dataset.rows)
+        return page(training_document(self.metrics, self.predictions, self._fresh.measured.rejected, what_if=asked))
+
+    def what_if(self) -> Answer:
+        """Return sliders over the dimensions, for a notebook's cell; what they show is worked out in advance.
+
+        Of a run just trained, without a host and counters: with them a prediction needs what is measured there.
+
+        Raises
+        ------
+        ParameterError
+            The run has a host, counters as features, or no dimension that varies.
+        """
+        found = what_if(self.trained, self._just_trained("training rows").dataset.rows)
+        if not found:
+            raise ParameterError("what_if", "needs a run of shapes alone, whose rows differ in a dimension")
+        return Answer(Document(title=repr(self)[1:-1], sections=[Section("", found)], data={}))
 
     def plot_workloads(self, scheme: str | None = None) -> go.Figure:
         """Draw observed and predicted values of all workloads in order of size, and the error of each below.

@@ -1,4 +1,4 @@
-"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, laws, commands, findings, the API."""
+"""Pages made from the package itself, so that they cannot go stale: columns, GPUs, laws, commands, findings, API."""
 
 from __future__ import annotations
 

@@ -94,6 +94,7 @@ def training_document(
     saved: bool = True,
     every: bool = False,
     plot: bool = False,
+    what_if: Sequence[Part] = (),
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
@@ -104,7 +105,8 @@ def training_document(
     figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
     a page quotes the first; without them it shows the counts of ``metrics["data"]``. `rank` is how many features of the
     ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so. With
-    ``plot`` it draws what the predictions of the saved model's scheme look like.
+    ``plot`` it draws what the predictions of the saved model's scheme look like. A page has ``what_if``: the sliders of
+    `report.what_if`.
     """
     data, schemes, model = metrics.get("data") or {}, metrics.get("cv") or [], metrics.get("model")
     kept = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
@@ -125,6 +127,7 @@ def training_document(
         ],
         sections=[
             *(_scheme(cv, predictions, metric(data), every=every, last=cv is schemes[-1]) for cv in schemes),
+            Section("What if", what_if, "what-if"),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
             _intervals(metrics.get("intervals") or {}, every=every),

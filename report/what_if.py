@@ -1,0 +1,95 @@
+"""What if: what a run predicts over the dimensions it was trained on, worked out in advance, for sliders of a page.
+
+A setting that was measured says so beside the prediction; the others are the model's answers between and beyond, each
+with its interval and its basis. Only a run that learns from shapes alone can say this: from a host it needs the host's
+time of the very setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import BoolArray, FloatArray
+from ..evaluation.intervals import LEVEL
+from ..evaluation.trained_model import TrainedModel
+from ..operators.operators import OPS
+from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, quantity
+from .document import Part, Sliders, Table, columns, lines, rows
+from .formats import significant
+
+CHOICES: Final = 400
+"""Settings that are worked out at most."""
+AXES: Final = 3
+"""Dimensions that are varied at most; the others stand at their most frequent values."""
+_KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
+"""What rows of one kind agree in."""
+
+
+def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
+    """Return sliders over the dimensions of the most frequent kind of rows; nothing where there are none to vary.
+
+    Parameters
+    ----------
+    model : TrainedModel
+        Without a host, and without counters among its features: they are measured too.
+    measured : DataFrame
+        The rows it was trained on, with their dimensions and what was measured.
+    """
+    if model.recipe.host is not None or any(name.startswith(COUNTER) for name in model.recipe.columns):
+        return []
+    words = [name for name in measured if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND]
+    kind = measured[_most_frequent(measured[words])] if words else measured
+    of_op = OPS[str(kind["op"].iloc[0])].dims
+    dims = [name for name in of_op if name in kind and pd.api.types.is_numeric_dtype(kind[name])]
+    varied = sorted(dims, key=lambda name: (-kind[name].nunique(), dims.index(name)))[:AXES]
+    if others := [name for name in dims if name not in varied]:
+        kind = kind[_most_frequent(kind[others])]
+    varied = [name for name in dims if name in varied and kind[name].min() < kind[name].max()]
+    if not varied:
+        return []
+    most = int(CHOICES ** (1 / len(varied)) + 1e-9)
+    values = [_some(np.unique(kind[name].dropna()), most) for name in varied]
+    asked = pd.DataFrame(list(product(*values)), columns=pd.Index(varied, dtype=object))
+    fixed = {name: kind[name].iloc[0] for name in (*words, *dims, "device") if name in kind and name not in varied}
+    answers, _ = model.answer(asked.assign(**fixed), LEVEL)
+    if answers["predicted"].isna().all():
+        return []
+    known = kind.groupby(varied, as_index=False)[model.recipe.metric].median()
+    observed = asked.merge(known, how="left", on=varied)[model.recipe.metric].to_numpy()
+    label = quantity(model.recipe.metric).label
+    found = zip(answers.to_dict("records"), observed, strict=True)
+    axes = [(name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)]
+    first = int(np.argmax(np.isfinite(observed)))
+    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fixed.items()}
+    told = "; ".join(f"{name} = {value}" for name, value in said.items() if value)
+    note = f"{told}. Each setting was worked out when the page was made; none is read off between two others."
+    return [lines([note]), Sliders(axes, [[_choice(row, there, label)] for row, there in found], first)]
+
+
+def _choice(row: Mapping[Any, Any], observed: float, label: str) -> Part:
+    """Return what is said of a setting."""
+    between = f"{significant(row['lower'])} to {significant(row['upper'])}" if row["lower"] == row["lower"] else "none"
+    facts = [
+        ("predicted", significant(row["predicted"])),
+        (f"{100 * LEVEL:g} % interval", between),
+        ("measured", significant(observed) if observed == observed else "not measured: the model's answer"),
+        ("asked about", row["basis"] + (", outside the trained range" if row["extrapolated"] else "")),
+    ]
+    return Table(columns("", label), rows(facts))
+
+
+def _most_frequent(words: pd.DataFrame) -> BoolArray:
+    """Return which rows are of the most frequent combination."""
+    number = words.groupby(list(words), dropna=False, sort=False).ngroup().to_numpy()
+    return number == np.bincount(number).argmax()
+
+
+def _some(values: FloatArray, most: int) -> FloatArray:
+    """Return so many of sorted values, from the least to the greatest, as evenly as they are there in proportion."""
+    scale = np.log(values) if values[0] > 0 else values
+    return values[np.unique([np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], most)])]

@@ -1,0 +1,39 @@
+"""What if: settings worked out in advance, each as `predict` answers it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.errors import ParameterError
+from flopcast.report.document import Sliders, Table
+
+
+def test_each_place_of_the_sliders_is_what_predict_says_and_what_was_measured_stands_beside() -> None:
+    rng = np.random.default_rng(0)
+    sides = pd.DataFrame(list(product([64, 128, 192, 1024], [512, 1024, 2048, 4096])), columns=["m", "n"]).iloc[:-1]
+    data = sides.assign(k=256, op="gemm", dtype_a="bf16", device="MI355X")
+    data["duration_us"] = (4 + data["m"] * data["n"] * 1e-6) * rng.uniform(0.98, 1.02, len(data))
+    run = fc.train(data, target="MI355X", models="Additive", jobs=1)
+    (_, sliders) = run.what_if().document().sections[0].parts
+    assert isinstance(sliders, Sliders)
+    axes = dict(sliders.axes)
+    assert axes["n"] == ["512", "1024", "2048", "4096"]
+    places = pd.DataFrame(list(product(*axes.values())), columns=list(axes)).astype(float)
+    told = [dict(row.cells for row in choice[0].rows) for choice in sliders.choices if isinstance(choice[0], Table)]
+    asked = places.assign(k=256, op="gemm", dtype_a="bf16", device="MI355X")
+    predicted = run.predict(asked)["predicted_us"]
+    assert [float(one["predicted"]) for one in told] == pytest.approx(predicted.tolist(), rel=1e-3)
+    known = [one["measured"].replace(".", "").isdigit() for one in told]
+    assert (len(known) - 1, sum(known)) == (15, 15)
+    assert "measured" in told[sliders.first]
+    assert 'class="sliders"' in run.report()
+
+
+def test_a_run_from_a_host_says_why_it_cannot(ols: fc.Run) -> None:
+    with pytest.raises(ParameterError, match="shapes alone"):
+        ols.what_if()
