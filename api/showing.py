@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ArtifactError, ParameterError
-from ..report.document import Document
-from ..report.html import Shown
+from ..report.html import Answer
 from ..report.run_folder import read_metrics, read_run
 from ..report.scaling import published_document
 from ..report.training import seal_document, training_document
 from ..scaling.trials import published_trials, reproduction
 from ..sealing import SIGNATURE, check, signed_by
-
-
-@dataclass(frozen=True, repr=False)
-class Answer(Shown):
-    """An answer that a notebook shows; ``found`` is its document."""
-
-    found: Document
-
-    def document(self) -> Document:
-        """Return the answer for readers."""
-        return self.found
 
 
 def show(

@@ -30,9 +30,9 @@ from ..models import artifact
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
-from ..report.document import Bar, Bars, Document, Section, origin
+from ..report.document import Bar, Bars, origin
 from ..report.formats import percent
-from ..report.html import page
+from ..report.html import Answer, page, slid
 from ..report.notebook import framed, notebook_progress
 from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import left_out, training_document
@@ -46,7 +46,6 @@ from .checking import Check, check
 from .devices import Device, device
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
-from .showing import Answer
 from .tables import Data, check_devices, check_jobs, items, load_measurements, names_of
 
 if TYPE_CHECKING:
@@ -242,9 +241,7 @@ class Run:
             The run has a host, counters as features, or no dimension that varies.
         """
         found = what_if(self.trained, self._just_trained("training rows").dataset.rows)
-        if not found:
-            raise ParameterError("what_if", "needs a run of shapes alone, whose rows differ in a dimension")
-        return Answer(Document(title=repr(self)[1:-1], sections=[Section("", found)], data={}))
+        return slid(repr(self)[1:-1], found, "needs a run of shapes alone, whose rows differ in a dimension")
 
     def plot_workloads(self, scheme: str | None = None) -> go.Figure:
         """Draw observed and predicted values of all workloads in order of size, and the error of each below.

@@ -78,8 +78,8 @@ def page() -> Iterator[str]:
     yield "# Findings and their cure"
     yield (
         "\nWhat a command notes of data or of an answer has a code: in `--json`, `metrics.json` and `--out` the key "
-        "`code` beside the text, in Python `remark.code`. Here is each of them with its text, in which … stands for the "
-        "names and figures of the case. Where the text does not end with what to do, that stands beside it.\n"
+        "`code` beside the text, in Python `remark.code`. Here is each of them with its text, in which … stands for "
+        "the names and figures of the case. Where the text does not end with what to do, that stands beside it.\n"
     )
     for area, title in AREAS.items():
         rows = sorted((code, said) for code, (where, said) in every.items() if where == area)

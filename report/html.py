@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from isal import igzip
 
+from ..errors import ParameterError
 from ..output import dumps, visible, write_texts
 from .document import (
     Bars,
@@ -30,6 +31,7 @@ from .document import (
     Listing,
     Part,
     Row,
+    Section,
     Sliders,
     Table,
     footer,
@@ -151,6 +153,20 @@ class Shown:
         ]
         return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
 
+    def what_if(self) -> Answer:
+        """Return the sliders of the page, for the output of a notebook's cell: every setting that was computed.
+
+        Raises
+        ------
+        ParameterError
+            There are none: one setting, or more combinations than a page holds.
+        """
+        whole = self.document()
+        parts = [part for one in whole.sections for part in one.parts if isinstance(part, Sliders)]
+        return slid(
+            whole.title, parts, "has nothing to slide over: give several settings, and no more than a page holds"
+        )
+
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
         return page(replace(self.document(), footer=footer(made or {})))
@@ -261,3 +277,21 @@ def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     return b64encode(igzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+
+
+@dataclass(frozen=True, repr=False)
+class Answer(Shown):
+    """An answer that a notebook shows; ``found`` is its document."""
+
+    found: Document
+
+    def document(self) -> Document:
+        """Return the answer for readers."""
+        return self.found
+
+
+def slid(title: str, parts: Sequence[Part], lacking: str) -> Answer:
+    """Return sliders as an answer; where there are none, a ParameterError says what is ``lacking``."""
+    if not parts:
+        raise ParameterError("what_if", lacking)
+    return Answer(Document(title=title, sections=[Section("", parts)], data={}))

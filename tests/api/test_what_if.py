@@ -34,6 +34,17 @@ def test_each_place_of_the_sliders_is_what_predict_says_and_what_was_measured_st
     assert 'class="sliders"' in run.report()
 
 
+def test_a_forecast_of_several_settings_slides_over_them() -> None:
+    lengths = {"input_len": 128, "output_len": 16}
+    found = fc.forecast("llama-3.1-8b", gpu=["MI300X", "H200"], batch=[1, 8, 32], **lengths).what_if()
+    (sliders,) = found.document().sections[0].parts
+    assert isinstance(sliders, Sliders)
+    assert [values for _, values in sliders.axes] == [("MI300X", "H200"), ("1", "8", "32")]
+    assert len(sliders.choices) == 6
+    with pytest.raises(ParameterError, match="several settings"):
+        fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, **lengths).what_if()
+
+
 def test_a_run_from_a_host_says_why_it_cannot(ols: fc.Run) -> None:
     with pytest.raises(ParameterError, match="shapes alone"):
         ols.what_if()
