@@ -47,6 +47,7 @@ class Prediction:
     Examples
     --------
     >>> import flopcast as fc
+    >>> import numpy as np
     >>> small = {"m": (None, 64)}
     >>> run = fc.train(where=small, models=["OLS"], jobs=1)
     >>> found = fc.predict(run, fc.read(where=small))
@@ -114,10 +115,11 @@ def read_predictions(file: str | Path) -> Prediction:
     Examples
     --------
     >>> import flopcast as fc
+    >>> import numpy as np
     >>> small = {"m": (None, 64)}
     >>> run = fc.train(where=small, models=["OLS"], jobs=1)
     >>> made = fc.predict(run, fc.read(where=small), out="predicted.csv")
-    >>> bool(fc.read_predictions("predicted.csv").frame["upper_us"].equals(made.frame["upper_us"]))
+    >>> bool(np.allclose(fc.read_predictions("predicted.csv").frame["upper_us"], made.frame["upper_us"]))
     True
     """
     path = Path(file)

@@ -172,7 +172,7 @@ def schema(op: str | None = None) -> pd.DataFrame:
     >>> table.index[table["required"]].tolist()[:4], table.loc["stride_h", "default"]
     (['device', 'op', 'dtype_a', 'duration_us'], 1.0)
     >>> fc.schema().loc[("gemm", "dtype_a"), "also"]
-    'dtype, data_type, precision'
+    'dtype, data_type, precision, torch_dtype, input_dtype'
     """
     if op is None:
         return pd.concat({name: schema(name) for name in OPS}, names=["op"])

@@ -1,8 +1,9 @@
-"""Error against CPU time: the suite and ``quick`` beside LightGBM, XGBoost, CatBoost and scikit-learn's forest.
+"""Error against CPU time: the suite and ``quick`` beside LightGBM, XGBoost, CatBoost and learners of scikit-learn.
 
 All see the same features, fold by fold the same rows, on one thread; peers are fitted to the logarithm of the time, and
 to what is left of it over the additive model of the suite. The suite's error is that of its choice, selection included.
-``python -m flopcast.benchmarks.peers --case AITER``, and ``--rows 1000,4000,13000,50000`` for made-up pairs.
+``python -m flopcast.benchmarks.peers --case AITER``, ``--case GEMM --sample 10000`` for as many rows of the public
+record, drawn at random, and ``--rows 1000,4000,13000,50000`` for made-up pairs.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import argparse
 import importlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ..api.tables import read
+from ..datasets import fetch_aiconfigurator
 from ..evaluation.competition import columnar, compete
 from ..evaluation.crossval import evaluate
 from ..features.matrix import Dataset, build_dataset
@@ -40,7 +45,7 @@ FAST = ("quick", "LightGBM", "XGBoost", "forest")
 
 @dataclass(frozen=True)
 class Case:
-    """Pairs measured on two GPUs."""
+    """Pairs measured on two GPUs: files of the measured data or, where none is named, the public record's tables."""
 
     files: tuple[str, ...]
     where: Mapping[str, str]
@@ -48,18 +53,26 @@ class Case:
     target: str
 
 
+_TRTLLM = {"engine": "trtllm", "release": "1.3.0rc20"}
 CASES = {
     "AITER": Case(("aiter",), {"op": "gemm", "family": "a8w8_blockscale"}, "MI300X", "MI355X"),
     "MIOpen": Case(
         ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"), {"op": "conv"}, "MI210", "MI300X"
     ),
+    "GEMM": Case((), {**_TRTLLM, "op": "gemm", "scale_block": ",tensor"}, "H100", "B200"),
+    "attention": Case((), {**_TRTLLM, "op": "attention", "seq_q": "2..10000000"}, "H100", "B200"),
 }
 
 
-def measured(case: Case, data: Path) -> Dataset:
-    """Return the pairs of a case and their features."""
-    frame = read([data / name for name in case.files], where=case.where).frame
-    return build_dataset(frame, host=find(case.host), target=find(case.target))
+def measured(case: Case, data: Path, sample: int | None = None, seed: int = 0) -> Dataset:
+    """Return the pairs of a case and their features; with ``sample`` at most so many, drawn at random."""
+    frame = read([data / name for name in case.files] or fetch_aiconfigurator(), where=case.where).frame
+    dataset = build_dataset(frame, host=find(case.host), target=find(case.target))
+    if sample is None or sample >= len(dataset):
+        return dataset
+    rows = np.sort(np.random.default_rng(seed).choice(len(dataset), sample, replace=False))
+    drawn = {name: getattr(dataset, name).iloc[rows] for name in ("X", "rows", "laws", "reference")}
+    return replace(dataset, **drawn, y=dataset.y[rows], groups=dataset.groups[rows], unpaired=None)
 
 
 def made_up(n: int, seed: int = 0) -> Dataset:
@@ -100,6 +113,8 @@ _LEARNERS = {
         n_estimators=TREES, thread_count=1, verbose=False, random_seed=0, allow_writing_files=False
     ),
     "forest": lambda: RandomForestRegressor(TREES, n_jobs=1, random_state=0),
+    "HistGradientBoosting": lambda: HistGradientBoostingRegressor(max_iter=TREES, random_state=0),
+    "kNN": lambda: make_pipeline(StandardScaler(), KNeighborsRegressor(5, weights="distance", n_jobs=1)),
 }
 
 
@@ -140,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a line each."""
     parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.peers", description=__doc__)
     parser.add_argument("--case", choices=CASES, help="measured pairs")
+    parser.add_argument("--sample", type=int, help="at most so many of them, drawn at random")
     parser.add_argument("--rows", help="numbers of made-up pairs")
     parser.add_argument("--names", help=f"of suite, quick, {', '.join(_LEARNERS)}; default: all, of many rows the fast")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
@@ -147,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = options.names.split(",") if options.names else None
     cases = [options.case] if options.case else [] if options.rows else [*CASES]
     for case in cases:
-        for row in against_time(case, measured(CASES[case], options.data), names):
+        for row in against_time(case, measured(CASES[case], options.data, options.sample), names):
             show(row)
     for n in map(int, options.rows.split(",") if options.rows else ()):
         for row in against_time("made up", made_up(n), names or FAST):

@@ -59,7 +59,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "inter_dim": ("moe_intermediate_size",),
     "rows": (),
     "cols": ("columns",),
-    "repeats": ("repetitions", "num_repeats", "n_repeats", "iterations", "num_iters", "calls", "num_calls"),
+    "repeats": ("repetitions", "num_repeats", "n_repeats", "num_iters"),
 }
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +63,7 @@ _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
+_among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
 _CHUNK: Final = 64
 """Rows whose covariances fit the cache of a core."""
 
@@ -170,7 +171,7 @@ class ServingModel:
         rows = complete(rows)
         here = points_of(rows, own)
         names, queued = here.names, queues(here.steps).astype(int)
-        measured = np.isin(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
+        measured = _among(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
         values, spreads, said = {}, {}, {}
         for time in TIMES:
             fit = self.fits[time]
@@ -567,11 +568,11 @@ def _block(
 def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
     """Return what answers rest on, where runs of such names are known (`Points.names`)."""
     news = {"vendor": BASES[5], "engine": BASES[4], "GPU": BASES[3], "model": BASES[2], "configuration": BASES[1]}
-    lacking = {basis: ~np.isin(asked[name], known[name]) for name, basis in news.items()}
+    lacking = {basis: ~_among(asked[name], known[name]) for name, basis in news.items()}
     lacking[BASES[3]] &= ~lacking[BASES[5]]  # a new vendor's GPU is new
-    unnamed = (asked["release"] == 0) | ~np.isin(asked["release"], known["release"])
+    unnamed = (asked["release"] == 0) | ~_among(asked["release"], known["release"])
     pairs, measured = (one["configuration"] + one["release"] for one in (asked, known))  # hashes add up to one of both
-    unnamed |= ~np.isin(pairs, measured)
+    unnamed |= ~_among(pairs, measured)
     found = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])

@@ -273,10 +273,11 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
     found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}))
     rows = found.frame
     moved = found.frame.assign(target="MI325X", upper_us=rows["upper_us"] * 2)[::-1]
-    moved.to_csv(tmp_path / "commas.csv", sep=";", decimal=",", index=False)
+    moved.to_csv(tmp_path / "commas.csv", sep=";", decimal=",", index=False, float_format="%.15g")
     both = pd.concat([rows, moved])
     table = fc.compare(fc.Prediction(both, found.report), tmp_path / "commas.csv").table
-    assert (len(table), set(table["ratio"][1:]), set(table["shared"])) == (1 + len(rows), {1.0}, {1.0})
+    assert (len(table), set(table["shared"])) == (1 + len(rows), {1.0})
+    assert table["ratio"][1:].to_numpy() == pytest.approx(1.0)
     assert "MI355X → MI325X" in fc.compare(found, tmp_path / "commas.csv").table["what"][0]
     for name, wrong, message in (
         ("level", rows.assign(level=np.nan), "row 1 has no level"),

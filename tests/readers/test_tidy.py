@@ -45,7 +45,7 @@ def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro:
             {"kernel": "g", "duration_us": 3.0},
         ),
         (
-            "GPU Name,op_type,torch_dtype,m,n,k,duration_us_mean,duration_us_std,num_calls",
+            "GPU Name,op_type,torch_dtype,m,n,k,duration_us_mean,duration_us_std,num_iters",
             "MI300X,gemm,torch.float16,1,2,3,4.5,0.1,8",
             {"dtype_a": "fp16", "duration_us": 4.5, "repeats": 8.0},
         ),
