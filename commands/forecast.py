@@ -7,6 +7,7 @@ field that it sets (`workloads.setting.FIELDS`).
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -467,6 +468,7 @@ def _answer(
         check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
     check_chakra(chakra)
     announce("forecasting", quiet=as_json)
+    gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
     from ..report.terminal import show
 

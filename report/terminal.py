@@ -77,10 +77,10 @@ def show(
         say_written(console, *written, rows=rows)
 
 
-def print_document(console: Console, document: Document) -> None:
+def print_document(console: Console, document: Document, shown: Callable[[Part], Part] = printable) -> None:
     """Print title and lead, the opening, the sections one after the other without their headings, the closing."""
     last: RenderableType | None = None
-    for block in _blocks(document, console):
+    for block in _blocks(document, console, shown):
         if isinstance(block, _Title) and last is not None and not isinstance(last, Grid):
             console.print()
         console.print(block, highlight=False)
@@ -98,7 +98,7 @@ def first_screen(document: Document, console: Console) -> Document:
         [one for one in some if one.medium != "page"]
         for some in (document.opening, (one for part in document.sections for one in part.parts), document.closing)
     )
-    for part in (*opening, *rest, *closing):
+    for part in map(printable, (*opening, *rest, *closing)):
         if isinstance(part, Lines) and part.look != "answer":
             remarks += [line for line in part.lines if line.tone in _REMARKS]
             part = replace(part, lines=[line for line in part.lines if line.tone not in _REMARKS])
@@ -143,9 +143,9 @@ def _fitting(table: Table, room: int, console: Console) -> Table | None:
 
 
 def _lines(document: Document, console: Console) -> int:
-    """Return how many lines a document takes."""
+    """Return how many lines a document takes, whose parts can be shown as they are."""
     apart = Console(width=console.width, file=StringIO())
-    print_document(apart, document)
+    print_document(apart, document, lambda part: part)
     return cast("StringIO", apart.file).getvalue().count("\n")
 
 
@@ -165,19 +165,19 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
     console.print(files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True)
 
 
-def _blocks(document: Document, console: Console) -> Iterator[RenderableType]:
+def _blocks(document: Document, console: Console, shown: Callable[[Part], Part]) -> Iterator[RenderableType]:
     heads = ((document.title, "bold"), (document.lead, ""))
     yield from (Text(files.visible(text), style) for text, style in heads if text)
     sections = (part for section in document.sections for part in section.parts)
     for part in (*document.opening, *sections, *document.closing):
-        yield from rendered(part, console)
+        yield from rendered(part, console, shown)
 
 
-def rendered(part: Part, console: Console) -> Iterator[RenderableType]:
+def rendered(part: Part, console: Console, shown: Callable[[Part], Part] = printable) -> Iterator[RenderableType]:
     """Yield what to print of a part; nothing of figures, of what is for pages, and of tables without rows."""
     if part.medium == "page":
         return
-    part = printable(part)
+    part = shown(part)
     if isinstance(part, Table) and part.rows:
         yield from _table(part, console)
     elif isinstance(part, Facts) and part.facts:

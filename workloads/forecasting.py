@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -360,7 +361,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if known:
         draws = _with_known(draws, known, common, seed)
         notes.append(known.remark(rows, release))
-    found, made = _quantiles(draws, rows, release, level)
+    together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
+    # the prompts of others come between the tokens of those that run, but in a batch that starts together
+    per_step = (step_rows if together and setting.kind == "inference" else rows) / float(schedule.steps.sum())
+    found, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
     seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts
     details = {
         "sequences_at_once": min(schedule.most * setting.dp, requests),
@@ -368,19 +372,13 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         "tokens_per_second_per_gpu": requests * setting.output_len / seconds / setting.gpus,
         "roofline_s": roofline_s(setting),
     }
-    together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
     if setting.kind == "inference" and not together:
         at_once = int(schedule.most) * setting.dp
         text = f"the cache has room for {at_once:,} of the {setting.batch:,} sequences at once: the others wait"
         notes.append(remark("queued", text, at_once=at_once, batch=setting.batch))
-    # the prompts of others come between the tokens of those that run, but in a batch that starts together
-    per_step = (step_rows if together and setting.kind == "inference" else rows) / float(schedule.steps.sum())
-    times = {"seconds_per_token": per_step}
-    if setting.kind == "inference" and together:
-        times["first_token_s"] = prompt_rows + per_step
-    for name, part in times.items():
-        middle, lower, upper = _limits(draws @ part, level)
-        details |= {name: middle, f"{name}_lower": lower, f"{name}_upper": upper}
+    for name, end in zip(("seconds_per_token", "first_token_s"), ends, strict=True):
+        if name == "seconds_per_token" or (setting.kind == "inference" and together):
+            details |= dict(zip((name, f"{name}_lower", f"{name}_upper"), end.tolist(), strict=True))
     details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
@@ -468,12 +466,13 @@ _MEMORY = remark(
 
 
 def _quantiles(
-    draws: FloatArray, rows: FloatArray, release: Release, level: float
-) -> tuple[FloatArray, dict[str, tuple[float, float, float]]]:
-    """Return median and limits of the seconds of the whole, shape (3,), and of each part."""
-    parts = np.quantile(draws * rows, middle_and_sides(level), axis=0).T.tolist()
-    named = {name: (part[0], part[1], part[2]) for name, part in zip(release.constants, parts, strict=True)}
-    return np.quantile(draws @ rows, middle_and_sides(level)), named
+    draws: FloatArray, rows: FloatArray, release: Release, level: float, *others: FloatArray
+) -> tuple[Any, ...]:
+    """Return median and limits of the seconds of the whole, shape (3,), of each part by name, and of ``others``."""
+    every = np.column_stack([draws * rows, draws @ rows, *(draws @ one for one in others)])
+    found = np.quantile(every, middle_and_sides(level), axis=0).T
+    named = dict(zip(release.constants, map(tuple, found.tolist()), strict=False))
+    return found[len(rows)], named, *found[len(rows) + 1 :]
 
 
 def _limits(draws: FloatArray, level: float) -> tuple[float, float, float]:
@@ -580,9 +579,14 @@ def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArr
     together = np.exp(spread * standard_normal(1, DRAWS, seed + 1))
     if release.name or release.kind == "training":
         return factors(release, DRAWS, seed) * together
-    known = list(known_releases().values()) or [release]
-    each = [factors(one, DRAWS, seed) for one in known]
-    return np.stack([each[place % len(each)][place] for place in range(DRAWS)]) * together
+    return (_of_any(seed) if known_releases() else factors(release, DRAWS, seed)) * together
+
+
+@lru_cache(maxsize=8)
+def _of_any(seed: int) -> FloatArray:
+    """Return factors of which each draw is of another of the known releases, in turn."""
+    each = np.stack([factors(one, DRAWS, seed) for one in known_releases().values()])
+    return each[np.arange(DRAWS) % len(each), np.arange(DRAWS)]
 
 
 def _with_known(draws: FloatArray, known: Known, common: Mapping[str, float], seed: int) -> FloatArray:

@@ -82,7 +82,7 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
 
 def names() -> list[str]:
     """Return the names of the models that are known."""
-    return list(_tables())
+    return list(_texts())
 
 
 def quantised(name: str) -> list[str]:
@@ -92,15 +92,14 @@ def quantised(name: str) -> list[str]:
 
 def published_billions() -> dict[str, float]:
     """Return the published weights of each known model, in billions."""
-    found = _tables()
-    return {name: found[table.get("like", name)]["billions"] for name, table in found.items()}
+    return {name: _table(_table(name).get("like", name))["billions"] for name in _texts()}
 
 
 @lru_cache(maxsize=256)
 def _called(name: str) -> Architecture | None:
     """Return the known model of a name: the longest that it begins with, if what follows changes no shape."""
     title = name.lower()
-    spelt = {_plain(word): known for known, table in _tables().items() for word in (known, *table.get("aliases", ()))}
+    spelt = {_plain(word): known for known, text in _texts().items() for word in (known, *_aliases(text))}
     for word in sorted((word for word in spelt if _plain(title).startswith(word)), key=len, reverse=True):
         place = -1
         for _ in word:  # the letter of the title at which the known name ends
@@ -116,16 +115,31 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _tables() -> dict[str, dict[str, Any]]:
+def _texts() -> dict[str, str]:
+    """Return the text of the table of each model by its name: to read all of them takes longer than to forecast one."""
     text = resources.files("flopcast.workloads").joinpath("models.toml").read_text(encoding="utf-8")
-    return {one["name"]: one for one in tomllib.loads(text)["model"]}
+    tables = text.split("\n[[model]]\n")[1:]
+    return {_NAME.findall(one)[0]: one for one in tables}
+
+
+_NAME: Final = re.compile(r'^name = "(.*)"$', re.MULTILINE)
+_ALIASES: Final = re.compile(r"^aliases = \[[^\]]*\]", re.MULTILINE)
+
+
+def _aliases(text: str) -> list[str]:
+    return tomllib.loads(found[0])["aliases"] if (found := _ALIASES.search(text)) else []
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(f"[[model]]\n{_texts()[name]}")["model"][0]
 
 
 @cache
 def _of_table(name: str) -> Architecture:
     """Return the model of a table of models.toml; one that is ``like`` another differs in what it states."""
-    table = _tables()[name]
-    table = (_tables()[table["like"]] | table) if "like" in table else table
+    table = _table(name)
+    table = (_table(table["like"]) | table) if "like" in table else table
     latent = Latent(**table["latent"]) if "latent" in table else None
     return Architecture(
         name=name,

@@ -22,7 +22,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..arrays import BoolArray, FloatArray
 from ..datasets import SERVING_MODEL
@@ -275,6 +274,8 @@ class ServingModel:
 
     def save(self, file: Path) -> None:
         """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
+        import pyarrow.parquet as pq
+
         table = self.runs.copy()
         state = {}
         for time, fit in self.fits.items():
@@ -301,6 +302,8 @@ def load(file: Path) -> ServingModel:
     DataError
         It is no such file, or its numbers do not fit together.
     """
+    import pyarrow.parquet as pq  # here: a forecast of one batch asks no model of serving
+
     try:
         table = pq.read_table(file)
         said = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
