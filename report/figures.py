@@ -36,6 +36,8 @@ WEBGL_FROM = 1500
 """Number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them."""
 SHOWN = 5000
 """Workloads that a page lists and draws; of more, so many evenly chosen ones from the smallest to the largest."""
+DWARFED: Final = 30.0
+"""A ranking whose first value is so many times the median is drawn on a logarithmic axis."""
 LEAST_APE = 0.01
 """Smaller errors are drawn here, since the axis is logarithmic, %."""
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
@@ -257,7 +259,10 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
-    """Draw what the features contribute, in the order given, from the top; p-values as the size of their exponent."""
+    """Draw what the features contribute, in the order given, from the top; p-values as the size of their exponent.
+
+    Where a bar would leave no more than a line of most others, all are points on a logarithmic axis.
+    """
     exponent = "p-value" in measure.lower()
     values = np.array([value for _, value in rows])
     if exponent:
@@ -266,6 +271,12 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     figure = _bars([name for name, _ in rows], values, [f"{value:.3g}" for _, value in rows], title)
     if exponent:
         figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+    elif len(values) and values.min() > 0 and values.max() > DWARFED * np.median(values):
+        given = {name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")}
+        points = {"mode": "markers+text", "textposition": "middle right", "marker": {"color": SELECTED, "size": 11}}
+        figure.data = []
+        figure.add_trace(go.Scatter(**given, **points))
+        figure.update_xaxes(type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4])
     return figure
 
 

@@ -104,6 +104,15 @@ def test_rankings_are_bars_from_the_first_down_and_p_values_exponents():
     np.testing.assert_allclose(values(figure.data[0], "x"), [12, 300])
 
 
+def test_a_feature_far_above_the_others_does_not_flatten_them() -> None:
+    figure = figures.ranking([("a", 488.0), ("b", 1.5), ("c", 0.5)], "importance")
+    assert figure.layout.xaxis.type == "log"
+    assert figure.data[0].mode == "markers+text"
+    assert 10 ** figure.layout.xaxis.range[0] < 0.5 < 488 < 10 ** figure.layout.xaxis.range[1]
+    assert figures.ranking([("a", 4.0), ("b", 1.5), ("c", 0.5)], "importance").layout.xaxis.type != "log"
+    assert figures.ranking([("a", 488.0), ("b", 1.5), ("c", -0.5)], "importance").layout.xaxis.type != "log"
+
+
 def test_groups_have_a_bar_and_their_baselines_mark(run):
     rows = run[0]["groups"][:4]
     bars, marks = figures.groups(rows, [20, 21, None, 23], "affine").data
