@@ -27,6 +27,7 @@ from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
 from ..output import dumps, whole_folder
+from ..readers import Measurements
 from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
@@ -88,6 +89,8 @@ class Check(Shown):
         Of which run and data this is, and what was left out.
     run : Run
         What was checked.
+    measured : Measurements
+        The data, as they were read.
     learnt : Curve or None
         Of another target, what `curve` with ``shifted_run`` gives, where that was asked for: its document goes along.
     """
@@ -97,6 +100,7 @@ class Check(Shown):
     rows: pd.DataFrame
     facts: CheckFacts
     run: Trained
+    measured: Measurements
     learnt: Shown | None = None
 
     @property
@@ -285,7 +289,7 @@ def check(
         **lost,
         **others,
     )
-    return Check(found, rows, facts, checked)
+    return Check(found, rows, facts, checked, measured)
 
 
 def run_of(run: str | Path | Trained) -> Trained:

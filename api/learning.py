@@ -58,9 +58,9 @@ class Curve(Shown):
     ----------
     draws : DataFrame
         One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior", "from the host",
-        "the run, shifted"), ``draw``, ``model`` (which was selected), ``e_out``, ``median_ape`` and ``affine`` (of the
-        line through the host's times, or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width``
-        (median of the interval's width over the prediction).
+        "the run, shifted"), ``draw``, ``held_out`` (rows), ``model`` (which was selected), ``e_out``, ``median_ape``
+        and ``affine`` (of the line through the host's times, or the roofline's) in percent, ``coverage`` and
+        ``answered`` as shares, ``width`` (median of the interval's width over the prediction).
     about : dict
         ``host``, ``target``, ``metric``, ``scheme``, ``interval``, ``seed``, and how many rows there are to draw from
         (``pool``) and were held out (``held_out``). With a ``shifted_run`` its target, and ``anew_from``: from how many
@@ -113,9 +113,9 @@ def curve(
 ) -> Curve:
     """Say how many rows of the target must be measured: train on few of them, predict others, and so on with more.
 
-    In every draw some groups are held out. Of the other rows so many are drawn at random, a model is trained on them as
-    `train` does, once from shapes alone, with a prior once with that, and with a host once from what that measured, and
-    predicts the rows held out.
+    In every draw other groups are held out, in ten draws each of them once. Of the other rows so many are drawn at
+    random, a model is trained on them as `train` does, once from shapes alone, with a prior once with that, and with a
+    host once from what that measured, and predicts the rows held out.
     Smaller draws are parts of larger ones.
 
     Parameters
@@ -192,9 +192,11 @@ def curve(
     found, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
     time_left = TimeLeft({(way, str(count)): draws for way in ways for count in wanted}, perf_counter)
     total = time_left.fits
-    for draw in range(draws):
-        folds = make_folds(scheme, every.groups, len(every), FOLDS, seed + draw)
-        held, pool = np.flatnonzero(folds == 0), np.flatnonzero(folds != 0)
+    folds, new = make_folds(scheme, every.groups, len(every), FOLDS, seed), scheme == "grouped"  # no known group asked
+    turns = np.random.default_rng(seed).permutation(folds.max() + 1)
+    for draw in range(draws):  # each time another fold: the first one always has the largest group
+        turn = turns[draw % len(turns)]
+        held, pool = np.flatnonzero(folds == turn), np.flatnonzero(folds != turn)
         asked = held[np.linspace(0, len(held) - 1, min(ASKED, len(held))).astype(int)]
         order = np.random.default_rng(seed + draw).permutation(pool)
         pools.append(len(pool))
@@ -211,11 +213,14 @@ def curve(
                     drawn = pd.concat([part.iloc[order[:count]] for part in parts], ignore_index=True)
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
                     own = [*(told or ()), *of_prior(len(dataset))] if taught else told
-                    competition = compete(dataset, models=told and own, seed=seed, scheme=scheme)
-                    model = trained_model(Trained(dataset, deploy(dataset, competition, seed=seed), measured, taught))
+                    competition = compete(dataset, models=told and own, seed=seed, scheme=scheme, alone=new)
+                    deployed = deploy(dataset, competition, seed=seed, rank=False)
+                    model = trained_model(Trained(dataset, deployed, measured, taught))
                     scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])
                 selected = str(model.saved.manifest["selected"])
-                found.append({"rows": count, "way": way, "draw": draw, "model": selected, **scored})
+                found.append(
+                    {"rows": count, "way": way, "draw": draw, "held_out": len(held), "model": selected, **scored}
+                )
                 time_left.done(way, str(count), perf_counter() - begun)
                 if progress is not None:
                     label = f"{counted(count, 'row')}, {way}"

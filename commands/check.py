@@ -87,10 +87,12 @@ def command(
     if found.facts.target != found.facts.trained_target:
         from ..api.learning import MODELS, curve
 
-        rows = {name: value for name, value in settings.items() if name not in ("host", "target", "margin")}
+        rows: dict[str, Any] = {
+            name: settings.get(name) for name in ("group", "interval", "seed")
+        }  # the data are read already
         asked = {"host": found.run.trained.recipe.host, "target": target, "metric": found.facts.metric}
         with shown_progress("learning curve", quiet=as_json) as progress:
-            learnt = curve(data, **asked, **rows, shifted_run=found.run, models=MODELS, progress=progress)
+            learnt = curve(found.measured, **asked, **rows, shifted_run=found.run, models=MODELS, progress=progress)
         found = replace(found, learnt=learnt)
     if corrected is not None and found.correction is not None:
         found.correct(corrected)

@@ -42,11 +42,10 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
-from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
+from .cluster_bootstrap import bootstrap, bootstrapped_medians, effective_groups, percentile_interval
 from .intervals import log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .trained_model import Correction
@@ -337,17 +336,17 @@ def two_samples(
     for place, (values, names) in enumerate((new, old)):
         groups = names.to_numpy(dtype=str)
         count = max(effective_groups(groups), 1.5)
-        draws = bootstrap(_of_rows(statistic, values), groups, replicates=REPLICATES, seed=seed + place)
+        options: dict[str, int] = {"replicates": REPLICATES, "seed": seed + place}
+        if statistic is np.median:
+            draws = bootstrapped_medians(values, groups, **options)
+        else:
+            draws = bootstrap(lambda rows, values=values: statistic(values[rows]), groups, **options)
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
     variances = [float(np.var(draws)) for draws in spread]
     total = sum(variances)
     degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True)) if total > 0 else min(freedom)
     return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
-
-
-def _of_rows(statistic: Callable[[FloatArray], float], values: FloatArray) -> Callable[[NDArray[Any]], Any]:
-    return lambda rows: statistic(values[rows])
 
 
 def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> CoverageTest:
@@ -381,7 +380,7 @@ def _part(name: str, rows: pd.DataFrame, seed: int) -> Part:
     errors, groups = log_ratio(rows["observed"], rows["predicted"]), rows["group"].to_numpy(dtype=str)
     shift = None
     if not too_few(len(rows), len(np.unique(groups))):
-        draws = bootstrap(_of_rows(np.median, errors), groups, replicates=REPLICATES // 2, seed=seed)
+        draws = bootstrapped_medians(errors, groups, replicates=REPLICATES // 2, seed=seed)
         shift = _interval(errors, *_ends(draws, effective_groups(groups)))
     return _scored(name, rows, errors, shift)
 

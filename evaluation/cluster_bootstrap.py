@@ -56,6 +56,24 @@ def bootstrap(
     return np.array([statistic(rows) for rows in resample_clusters(groups, replicates, seed)])
 
 
+def bootstrapped_medians(
+    values: np.ndarray, groups: np.ndarray, *, replicates: int = 2000, seed: int = 0
+) -> np.ndarray:
+    """Return the median of ``values`` (n,) on each sample that `bootstrap` would draw, (replicates,).
+
+    Values are sorted once; a sample is how often each group was drawn.
+    """
+    _, label, size = np.unique(groups, return_inverse=True, return_counts=True)
+    order, found, rng = np.argsort(values, kind="stable"), np.empty(replicates), np.random.default_rng(seed)
+    ordered, label = values[order], label[order]
+    for i in range(replicates):
+        drawn = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))
+        below = np.cumsum(drawn[label])  # rows of the sample up to each value
+        middle = np.searchsorted(below, [(below[-1] + 1) // 2, below[-1] // 2 + 1])
+        found[i] = ordered[middle].mean()
+    return found
+
+
 def effective_groups(groups: np.ndarray) -> float:
     """Return how many groups of equal size would say as much: (Σ nᵍ)² / Σ nᵍ², Kish's formula.
 

@@ -151,6 +151,7 @@ def compete(
     budget: float | None = None,
     progress: Progress | None = None,
     scheme: str = "grouped",
+    alone: bool = False,
     criterion: str = "e_out",
     kept: KeptFits | None = None,
 ) -> Competition:
@@ -165,7 +166,8 @@ def compete(
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
     ``progress`` and ``kept`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in
     this process, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer
-    than three groups; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
+    than three groups; ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
+    (`selection.CRITERIA`).
 
     Raises
     ------
@@ -186,6 +188,7 @@ def compete(
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)
+    schemes = (scheme,) if alone and scheme in schemes else schemes
     if quick:
         left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in ran)
         text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
@@ -193,8 +196,8 @@ def compete(
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
     if len(dataset) < few and (told := joined(dataset.report.get("remarks", ()))):  # why there are so few
         raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
-    alone = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
-    folds = {"kfold": few, "grouped": 10 if alone else few}
+    single = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
+    folds = {"kfold": few, "grouped": 10 if single else few}
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None

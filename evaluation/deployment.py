@@ -116,14 +116,21 @@ class _Step:
 
 
 def deploy(
-    dataset: Dataset, competition: Competition, *, seed: int = 0, jobs: Jobs = 1, progress: Progress | None = None
+    dataset: Dataset,
+    competition: Competition,
+    *,
+    seed: int = 0,
+    jobs: Jobs = 1,
+    progress: Progress | None = None,
+    rank: bool = True,
 ) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
 
     The competition's ``scheme`` decides which model. Its intervals are calibrated on its out-of-fold predictions of
     each scheme; where it left one after too few folds (`ENOUGH`), it is fitted without each fold once more. ``seed`` is
     that of the competition and of the ranking; ``jobs`` are the processes, on which the result does not depend;
-    ``progress`` is told what has been worked out, and how long the rest takes.
+    ``progress`` is told what has been worked out, and how long the rest takes. Features are ranked unless ``rank`` is
+    False.
     """
     scheme = competition.scheme
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
@@ -135,7 +142,7 @@ def deploy(
         scale = learnt.difficulty.scale(dataset.X, predicted)
         scale[within] = learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale, within=within)
-    asked, others = _asked(competition, best), _rankers(competition, best)
+    asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
@@ -145,14 +152,14 @@ def deploy(
     steps = [  # each with its seconds, as the fits of 458 to 20 454 rows have taken them
         _Step(f"{best.name} (all rows)", 1.2 * cost[best.name], partial(fit_all, candidate=best, scheme=scheme)),
         _Step(f"{best.name} (ranges left out)", left_out * cost[best.name] + calibrated, outside),
-        _Step(f"{best.name} (ranking)", 2.2 * cost[best.name] + shuffled, ranked(ranking, model=best)),
         *(
             _Step(
                 f"{one.name} (ranking)",
-                (0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name] + shuffled,
-                ranked(_ranked, model=one),
+                (2.2 if one is best else 0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name]
+                + shuffled,
+                ranked(ranking if one is best else _ranked, model=one),
             )
-            for one in others
+            for one in rankers
         ),
         *(
             _Step(
@@ -168,8 +175,8 @@ def deploy(
         ),
     ]
     found = _worked_out(steps, dataset, jobs, progress)
-    estimator, beyond, ranked_by_best, *rest = found
-    spreads = dict(zip([*asked, *new], rest[len(others) :], strict=True))
+    estimator, beyond, *rest = found
+    spreads = dict(zip([*asked, *new], rest[len(rankers) :], strict=True))
     return Deployed(
         name=best.name,
         space=best.space,
@@ -182,7 +189,7 @@ def deploy(
             **_coverage({name: held for name, (_, held) in spreads.items()}, scheme, beyond),
             "difficulty": learnt and learnt.summary(),
         },
-        ranking=[*ranking_by_rss(estimator, best), *ranked_by_best, *chain.from_iterable(rest[: len(others)])],
+        ranking=[*(ranking_by_rss(estimator, best) if rank else ()), *chain.from_iterable(rest[: len(rankers)])],
         fitted_baselines=_baselines(dataset),
         beyond=beyond,
         law=learn_law(dataset),

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flopcast.evaluation.cluster_bootstrap import bootstrap, effective_groups, percentile_interval, resample_clusters
+from flopcast.evaluation.cluster_bootstrap import (
+    bootstrap,
+    bootstrapped_medians,
+    effective_groups,
+    percentile_interval,
+    resample_clusters,
+)
 
 GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 
@@ -34,6 +40,13 @@ def test_the_spread_of_a_mean_is_that_of_the_group_means() -> None:
     groups = np.repeat(np.arange(40), 5)
     draws = bootstrap(lambda rows: values[rows].mean(), groups, replicates=4000)
     assert draws.std() == pytest.approx(values.std() / np.sqrt(40), rel=0.05)
+
+
+def test_medians_are_those_of_the_samples() -> None:
+    random = np.random.default_rng(2)
+    values, groups = random.normal(size=61).round(1), random.integers(0, 7, 61)
+    drawn = bootstrap(lambda rows: np.median(values[rows]), groups, replicates=200, seed=5)
+    np.testing.assert_array_equal(bootstrapped_medians(values, groups, replicates=200, seed=5), drawn)
 
 
 def test_statistics_may_be_vectors() -> None:
