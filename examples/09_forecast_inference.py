@@ -25,6 +25,11 @@ found.table[["gpu", "batch", "predicted", "lower", "upper", "unit"]].round(2)
 found.plot_batch()
 
 # %%
+# What if it were the other GPU, or another batch? Sliders over the settings that were computed.
+
+found.what_if()
+
+# %%
 # Where the time goes.
 
 found.plot_parts()

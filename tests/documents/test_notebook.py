@@ -13,6 +13,7 @@ CELLS = (
     "run = fc.train(data, target='MI355X', host='MI300X', models=['Additive'], jobs=1)\nrun",
     "run.explain(data, row=3)",
     "fc.train('nofile.csv')",
+    "fc.forecast('llama-3.1-8b', gpu=['MI300X', 'H200'], batch=[1, 8], input_len=128, output_len=16).what_if()",
 )
 
 
@@ -30,13 +31,14 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, An
 
 @pytest.mark.no_cover
 def test_results_are_pages_in_their_cells(executed: list[list[dict[str, Any]]]) -> None:
-    data, run, why, _ = (
+    data, run, why, _, slid = (
         unescape("".join(output.get("data", {}).get("text/html", "") for output in cell)) for cell in executed
     )
     assert ">duration_us</th>" in data
     assert 'class="bars"' in run
     assert ">Additive</span>" in run
     assert ">predicted</span>" in why
+    assert slid.count("<template>") == 4
 
 
 @pytest.mark.no_cover
