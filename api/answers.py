@@ -127,7 +127,7 @@ def read_predictions(file: str | Path) -> Prediction:
         try:
             report = json.loads(path.read_bytes())
             frame = pd.DataFrame(report.pop("rows"))
-        except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
             raise DataError("holds no predictions in JSON", source=str(path)) from error
     else:
         report, frame = {}, read_plain(path)

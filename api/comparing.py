@@ -366,7 +366,7 @@ def _answers(given: object) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or "schema" not in found:
         return None

@@ -121,6 +121,9 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 raise ValueError("observed and predicted values must be finite, and observed ones positive")
             if not found["row"].between(0, metrics["data"]["n"] - 1).all():
                 raise ValueError(f"its rows are not those of {METRICS}")
+            names = {str(row["name"]) for cv in metrics["cv"] for row in (cv.get("baselines") or []) + cv["models"]}
+            if metrics["model"]["name"] not in (models := set(found["model"])) or not models <= names:
+                raise ValueError(f"its models are not those of {METRICS}")
             return metrics, found
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]

@@ -56,7 +56,8 @@ def one_training() -> Iterator[None]:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_examples_in_docstrings(name: str) -> None:
+def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     failures, tried = doctest.testmod(importlib.import_module(name))
     assert tried
     assert not failures

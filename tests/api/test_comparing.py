@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 import flopcast as fc
-from flopcast.errors import DataError, ParameterError
+from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation.drift import drift
 from flopcast.evaluation.paired import common_rows
 from flopcast.tests.commands.running import call
@@ -287,6 +287,10 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
         wrong.to_csv(tmp_path / f"{name}.csv", index=False)
         with pytest.raises(DataError, match=message):
             fc.read_predictions(tmp_path / f"{name}.csv")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for read in (fc.read_predictions, lambda path: fc.compare(found, path)):
+        with pytest.raises(FlopcastError):
+            read(tmp_path / "deep.json")
     with pytest.raises(DataError, match="no workload is predicted in both"):
         fc.compare(found, fc.Prediction(rows.assign(m=rows["m"] * 1000), found.report))
     with pytest.raises(DataError, match="duration_us and energy_us"):

@@ -131,6 +131,8 @@ def test_metrics_sealed_anew_must_still_be_metrics(
         lambda table: table.assign(predicted=np.nan),
         lambda table: table.assign(observed=-table["observed"]),
         lambda table: table.assign(row=10**9),
+        lambda table: table.assign(model="of another run"),
+        lambda table: table[table["model"] == "FLOPS scaling"],
     ],
 )
 def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
