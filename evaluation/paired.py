@@ -160,7 +160,7 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     ]
     for name in ("source", "group"):
         if all(name in side for side in sides):
-            keyed = [side.assign(key=side[name].astype(str).str.rpartition("/")[2]) for side in sides]
+            keyed = [side.assign(key=side[name].fillna("").astype(str).str.rpartition("/")[2]) for side in sides]
             keyed = [side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed]
             found = keyed[0].merge(keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second"))
             if len(found):

@@ -69,6 +69,7 @@ def test_rows_of_renamed_files_are_found_by_group_and_observed_value() -> None:
     own = Run({"OLS": errors(30, 1)}, np.arange(30)).predictions
     assert len(common_rows(own, own.assign(source="b.csv:" + own["row"].astype(str)))) == 30
     assert len(common_rows(own, own.assign(source="dir/" + own["source"]))) == 30
+    assert len(common_rows(own, own.assign(source=pd.Series([None] * len(own), own.index, dtype="str")))) == 30
     assert len(common_rows(own, own.assign(observed=own["observed"] * 3.7))) == 0
 
 
