@@ -18,8 +18,8 @@ The verdict is the first line that applies; each alarm is tested at 5 % / 3, so 
 
 ================================================================================================  ==================
 fewer than 10 rows, or 4 groups, within the trained range                                         too few data
-fewer rows inside than the intervals claim, or an error 1.25 times as large (`MATERIAL_ERROR`)    no longer valid
-or more, both after a shift is corrected
+fewer rows inside than the intervals claim, by half as many again outside (`MATERIAL_MISSES`),    no longer valid
+or an error 1.25 times as large (`MATERIAL_ERROR`) or more, both after a shift is corrected
 a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
 the interval of the shift lies within the margin                                                  still valid
 else                                                                                              cannot tell
@@ -55,6 +55,8 @@ MATERIAL_SHIFT: Final = 0.02
 """A smaller shift is not worth a correction, however surely it is there."""
 MATERIAL_ERROR: Final = 1.25
 """An error that has grown less is that of the same model."""
+MATERIAL_MISSES: Final = 1.5
+"""Intervals that miss fewer times as many rows as they claim still hold: many rows tell a point of coverage apart."""
 EACH: Final = ALPHA / 3
 """Level of each of the three tests."""
 REPLICATES: Final = 1000
@@ -249,7 +251,8 @@ def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: flo
     growth = _exp(two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH))
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
-    if corrected.p_value < EACH or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
+    missed = corrected.p_value < EACH and 1 - corrected.coverage >= MATERIAL_MISSES * (1 - level)
+    if missed or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
         outcome, correction = Outcome.RETRAIN, None
     elif moved:
         outcome = Outcome.SHIFTED

@@ -74,6 +74,17 @@ def test_groups_that_changed_each_its_way_ask_for_another_training() -> None:
     assert judged(new, factor).outcome is Outcome.RETRAIN
 
 
+def test_intervals_that_many_rows_show_to_be_a_little_narrow_still_hold() -> None:
+    new, old = asked(table(1, groups=200, rows=40, name="new")), {"grouped": table(0, groups=200, rows=40)}
+    errors = np.abs(np.log(new["observed"] / new["predicted"]))
+    for share, outcome in ((0.87, Outcome.VALID), (0.8, Outcome.RETRAIN)):
+        far = np.exp(np.quantile(errors, share))
+        found = assess(new.assign(lower=new["predicted"] / far, upper=new["predicted"] * far), old)
+        assert found.outcome is outcome
+        assert found.corrected_coverage is not None
+        assert found.corrected_coverage.p_value < checking.EACH
+
+
 def test_what_is_too_wide_for_the_margin_cannot_be_told() -> None:
     new = asked(table(1, groups=5, between=0.10, name="new"))
     old = {"grouped": table(0, between=0.10)}
