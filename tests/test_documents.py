@@ -54,7 +54,10 @@ def test_the_modules_whose_texts_the_docs_show_are_there(folder: str) -> None:
     assert not [name for name, places in found.items() if not any(places)]
 
 
-def test_the_pages_that_are_made_from_the_package_name_all_of_it(tmp_path: Path) -> None:
+def test_the_pages_that_are_made_from_the_package_name_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
     runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"](tmp_path)
     made = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
     assert not [name for name in COMMANDS if f"## flopcast {name}\n" not in made["commands"]]
