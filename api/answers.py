@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pandas as pd
 
 from ..errors import DataError
@@ -131,12 +132,19 @@ def read_predictions(file: str | Path) -> Prediction:
             raise DataError("holds no predictions in JSON", source=str(path)) from error
     else:
         report, frame = {}, read_plain(path)
-    if missing := [name for name in ABOUT if name not in frame]:
+    if missing := [name for name in (*ABOUT, "extrapolated") if name not in frame]:
         raise DataError(f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing", source=str(path))
+    if frame.empty:
+        raise DataError("holds no prediction: it has a header alone", source=str(path))
     frame = frame.apply(numbers_or_text)
+    if len(frame["metric"].unique()) > 1:
+        raise DataError("is of several metrics: give the rows of one", source=str(path))
     names = list(prediction_columns(metric := str(frame["metric"].iloc[0])).values())
+    if missing := [name for name in names if name not in frame]:
+        raise DataError(f"says that it predicts {metric}, and has no column {missing[0]}", source=str(path))
     done = frame[names[0]].notna()
-    checked(frame, (*names, "level"), done, str(path))
+    figures = checked(frame, (*names, "level"), done, str(path))
+    frame[figures.columns] = figures
     flags = frame["extrapolated"].astype(str).str.casefold().eq("true")
     report = report or {
         "metric": metric,
@@ -148,8 +156,10 @@ def read_predictions(file: str | Path) -> Prediction:
     return Prediction(frame.assign(extrapolated=flags), report)
 
 
-def read_table(rows: pd.DataFrame) -> dict[str, Any]:
+def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
+
+    ``source`` is the file that errors name.
 
     Raises
     ------
@@ -165,12 +175,16 @@ def read_table(rows: pd.DataFrame) -> dict[str, Any]:
     True
     """
     if missing := [name for name in ANSWER if name not in rows]:
-        raise DataError(f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no {', '.join(missing)}")
+        what = f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no {', '.join(missing)}"
+        raise DataError(what, source=source)
     spreads = [str(name) for name in rows if str(name).startswith(SPREAD_OF)]
     answered = rows["reason"].isna() | rows["reason"].eq("")
-    figures = checked(rows, ("predicted", "lower", "upper", "level", *spreads), answered)
+    if rows.empty:
+        raise DataError("a table of forecasts holds none: it has a header alone", source=source)
+    figures = checked(rows, ("predicted", "lower", "upper", "level", *spreads), answered, source)
     if (unsure := answered & figures["upper"].isna()).any():
-        raise DataError(f"row {int(unsure.to_numpy().argmax()) + 1} of a table of forecasts has no interval")
+        what = f"row {int(unsure.to_numpy().argmax()) + 1} of a table of forecasts has no interval"
+        raise DataError(what, source=source)
     asked = rows[list(rows.columns[: list(rows.columns).index("predicted")])].astype(str).to_dict("records")
     found = []
     for fields, one, unit, reason in zip(asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True):
@@ -181,12 +195,16 @@ def read_table(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def read_answers(path: Path) -> dict[str, Any] | None:
-    """Return what a table says of forecasts (`read_table`), or ``{"predictions": ...}``; None of other tables."""
+    """Return what a table says of forecasts (`read_table`), or ``{"predictions": ...}``; None of other tables.
+
+    A table that has a part of the columns of one of them has lost the rest, and is refused by their readers.
+    """
     beginning = head(path)
-    names = parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
-    if {*ANSWER} <= {*names}:
-        return read_table(read_plain(path))
-    return {"predictions": read_predictions(path)} if {*ABOUT} <= {*names} else None
+    names = {*(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))}
+    if {"predicted", "unit"} <= names or {"predicted", "level"} <= names:
+        return read_table(read_plain(path), str(path))
+    lost = any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
+    return {"predictions": read_predictions(path)} if lost or {*ABOUT} <= names else None
 
 
 def read_plain(path: Path) -> pd.DataFrame:
@@ -203,9 +221,14 @@ def checked(rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, sourc
     Raises
     ------
     DataError
-        A row that is answered has no level, or limits that are not in order.
+        A cell is no number, or a row that is answered has no level, or limits that are not in order.
     """
     found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
+    words = found.isna() & rows[[*names]].replace("", np.nan).notna()
+    if words.to_numpy().any():
+        row, column = (int(place) for place in np.argwhere(words.to_numpy())[0])
+        cell = str(rows[names[column]].iloc[row])[:40]
+        raise DataError(f"row {row + 1} of column {names[column]} is no number: {cell!r}", source=source)
     _, lower, upper, level = (found[name] for name in names[:4])
     wrong = answered & ~(level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna()))
     if wrong.any():

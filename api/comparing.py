@@ -279,6 +279,9 @@ def compare(
     names = _names([Path(one if isinstance(one, str | Path) else getattr(one, "folder", None) or name)
                     for one, name in zip(given, called, strict=True)])  # fmt: skip
     answers = [found for one in given if (found := _answers(one)) is not None]
+    if 0 < len(answers) < len(given):
+        other = next(name for one, name in zip(given, names, strict=True) if _answers(one) is None)
+        raise DataError(f"{other} holds no answers with intervals, as others do: give those of one kind")
     if len(answers) == len(given):
         pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
@@ -345,6 +348,8 @@ def _of_runs(
 
 _KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions"}
 """A key of the JSON of each kind -> what it is."""
+_DIGITS: Final = 5e-6
+"""How far a prediction may be from itself where a spreadsheet saved it with six digits."""
 _PHYSICS: Final = ("residual", "gpu", "model")
 """Sources of a forecast's error that two of one release share only of the same setting, GPU or model."""
 
@@ -455,9 +460,9 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
 def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """Return all rows that both predicted, together and each.
 
-    What is one figure for one GPU on both sides, to the 15 digits of a spreadsheet, errs alike,
-    nothing else is taken to. In the sum the rows of a group err alike, and groups independently; without groups all
-    rows are one.
+    What is one figure for one GPU on both sides, to six digits (limits of another level apart), is the same and errs
+    alike, nothing else is taken to. In the sum the rows of a group err alike, and groups independently; without groups
+    all rows are one.
     """
     found: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
     metrics = [frame["metric"].iloc[0] for frame in found]
@@ -466,7 +471,10 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     names = prediction_columns(metrics[0])
     sides = same_workloads(found[0], found[1], names["predicted"], {"duration_us", metrics[0]})
     one, other = (side[[*names.values()]].astype(float) for side in sides)
-    alike = ((one - other).abs() <= 1e-12 * one.abs()).all(axis=1) & (sides[0]["target"] == sides[1]["target"])
+    same = (one - other).abs() <= _DIGITS * one.abs()
+    same.loc[sides[0]["level"] != sides[1]["level"], [names["lower"], names["upper"]]] = True
+    alike = same.all(axis=1) & (sides[0]["target"] == sides[1]["target"])
+    sides[1].loc[alike, [*names.values(), "level"]] = sides[0].loc[alike, [*names.values(), "level"]]
     group = sides[0]["group"].astype(str) if "group" in sides[0] else pd.Series("", alike.index)
     values, each = [], []
     for side in sides:

@@ -185,11 +185,17 @@ def same_workloads(
     Raises
     ------
     DataError
-        No workload is predicted in both.
+        No workload is predicted in both, a table lacks a column by which the other tells workloads apart, or has one
+        more often.
     """
     sides = [frame[frame[predicted].gt(0)].reset_index(drop=True) for frame in (first, second)]
     common = [name for name in first.columns[: list(first.columns).index(predicted)] if name in second]
     by = [name for name in common if name not in (*measured, "device")]
+    for side, other, which in ((*sides, "second"), (*sides[::-1], "first")):
+        told = side.columns[: list(side.columns).index(predicted)]
+        told = [name for name in told if name not in (*measured, "source") and name not in other]
+        if lost := [name for name in told if len(side[name].unique()) > 1]:
+            raise DataError(f"the {which} table has no column {lost[0]}, which tells the workloads of the other apart")
     if any(len(side["target"].unique()) > 1 for side in sides):
         by.append("target")
     for keys in (by, [name for name in by if name != "source"]):
@@ -197,6 +203,12 @@ def same_workloads(
         keyed = [side.assign(nth=side.groupby(keys).cumcount()) for side in keyed]
         found = keyed[0].merge(keyed[1], on=[*keys, "nth"]).sort_values("place_x", kind="stable")
         if len(found):
+            counts = pd.concat([side.groupby(keys).size() for side in keyed], axis=1, join="inner")
+            if len(unlike := counts[counts[0] != counts[1]]):
+                told = keyed[0][keyed[0].set_index(keys).index == unlike.index[0]]["place"].iloc[0]
+                times = " and ".join(str(count) for count in unlike.iloc[0])
+                what = f"the workload of row {told + 1} of the first table is predicted {times} times"
+                raise DataError(f"{what} in the two: keep as many in each")
             one, other = (side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True))
             return one.reset_index(drop=True), other.reset_index(drop=True)
     raise DataError("no workload is predicted in both: there is nothing to compare")

@@ -248,6 +248,10 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
 def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, additive: fc.Run, tmp_path: Path) -> None:
     data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
     found = [fc.predict(run, data, interval=level) for run, level in ((ols, 0.9), (additive, 0.8))]
+    # both runs saved the same line: one prediction at two levels is no difference
+    assert fc.compare(*found).table["ratio_lower"].tolist() == pytest.approx([1] * (1 + len(found[0].frame)))
+    figures = {name: found[1].frame[name] * 1.25 for name in ("predicted_us", "lower_us", "upper_us")}
+    found[1] = fc.Prediction(found[1].frame.assign(**figures), found[1].report)
     table = fc.compare(*found, interval=0.9).table
     first, second = (one.frame.reset_index(drop=True) for one in found)
     assert (table["unit"].unique().tolist(), len(table)) == (["us"], 1 + len(first))
@@ -288,6 +292,34 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
         wrong.to_csv(tmp_path / f"{name}.csv", index=False)
         with pytest.raises(DataError, match=message):
             fc.read_predictions(tmp_path / f"{name}.csv")
+    kept = rows.drop(columns=["source", "group"], errors="ignore")
+    for what, wrong, message in (
+        ("lost", kept.drop(columns="m"), "the second table has no column m"),
+        (
+            "twice",
+            pd.concat([kept.head(1).assign(predicted_us=9.0), kept]),
+            "row 1 of the first table is predicted 1 and 2 times",
+        ),
+        ("metric", rows.drop(columns="level"), "metric.csv: holds no predictions .* level is missing"),
+        ("empty", rows.head(0), "empty.csv: holds no prediction"),
+        ("words", rows.astype({"upper_us": object}).assign(upper_us="#REF!"), "column upper_us is no number: '#REF!'"),
+        ("unit", rows.assign(metric="energy_j"), "no column predicted_j"),
+        ("limits", rows.drop(columns="lower_us"), "no column lower_us"),
+        ("mixed", rows.assign(metric=["energy_j", *rows["metric"][1:]]), "of several metrics"),
+        (
+            "measured",
+            rows[["op", "dtype_a", "m", "n", "k"]].assign(duration_us=1.0, device="MI300X"),
+            "measured.csv holds no answers",
+        ),
+    ):
+        wrong.to_csv(tmp_path / f"{what}.csv", index=False)
+        with pytest.raises(DataError, match=message):
+            fc.compare(found, tmp_path / f"{what}.csv")
+    rounded = rows.copy()
+    figures = ["predicted_us", "lower_us", "upper_us"]
+    rounded[figures] = rounded[figures].map(lambda value: float(f"{value:.6g}"))
+    assert not fc.compare(found, fc.Prediction(rounded, found.report)).table["apart"].any()
+    assert set(fc.compare(found, fc.Prediction(rounded, found.report)).table["ratio"]) == {1.0}
     (tmp_path / "deep.json").write_text("[" * 100_000)
     for read in (fc.read_predictions, lambda path: fc.compare(found, path)):
         with pytest.raises(FlopcastError):
