@@ -235,6 +235,8 @@ def scale_counters(data: Sequence[str | Path], sizes: Sequence[float] | None = N
     FlopcastError
         A folder cannot be read or lacks counters, or there are not as many sizes as folders.
     """
+    if not len(data):
+        raise ParameterError("data", "is missing: give a folder for each size")
     if sizes is not None and len(sizes) != len(data):
         raise ParameterError("sizes", f"must be one for each of {len(data)} folders, got {len(sizes)}")
     parts = [
@@ -299,6 +301,8 @@ def scale_devices(
         If the data or the devices cannot be used.
     """
     check_margin(margin)
+    if isinstance(devices, str | Path):
+        raise ParameterError("devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}")
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, unit, default, [gpu.name for gpu in gpus])

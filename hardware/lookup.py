@@ -45,8 +45,8 @@ def sources() -> dict[str, Source]:
     return {key: Source(**source) for key, source in _data()["source"].items()}
 
 
-def find(name_or_path: str | Path) -> GPU:
-    """Return the GPU of that name, alias, or TOML file.
+def find(name_or_path: str | Path | GPU) -> GPU:
+    """Return the GPU of that name, alias, or TOML file; a GPU as it is.
 
     Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``, ``AMD Instinct MI300X
     VF``. What a driver reports for one of several devices in a package is that device: ``AMD Instinct MI250X`` is one
@@ -54,7 +54,7 @@ def find(name_or_path: str | Path) -> GPU:
 
     Parameters
     ----------
-    name_or_path : str or Path
+    name_or_path : str, Path or GPU
         A name, or the path of a file that ends in ``.toml`` (see `read_gpu`).
 
     Raises
@@ -64,6 +64,8 @@ def find(name_or_path: str | Path) -> GPU:
     DataError
         If the file cannot be read or describes no GPU.
     """
+    if isinstance(name_or_path, GPU):
+        return name_or_path
     text = str(name_or_path)
     return read_gpu(Path(text)) if text.casefold().endswith(".toml") else _find_known(text)
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from ..errors import DataError
+from .lookup import find
 from .spec import GPU
 
 By = Literal["cus", "chiplets"]
@@ -79,11 +81,12 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     )
 
 
-def scale_models(gpu: GPU, sizes: Sequence[int] | None = None, by: By = "cus") -> list[GPU]:
+def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | None = None, by: By = "cus") -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
     Raises DataError where the sizes do not increase, or one of them gives no scale model.
     """
+    gpu = find(gpu)
     chosen = halvings(int(gpu.require(by))) if sizes is None else list(sizes)
     if any(second <= first for first, second in pairwise(chosen)):
         raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")

@@ -133,6 +133,8 @@ def miss_rates(
     """
     if len(sizes) != len(cache_mb) or not len(sizes) or min(*sizes, *cache_mb) <= 0:
         raise ParameterError("cache_mb", f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}")
+    if instructions is not None and not instructions > 0:
+        raise ParameterError("instructions", f"must be above 0, got {instructions:g}")
     if not len(addresses):
         raise DataError("the trace holds no address")
     distances = stack_distances(np.asarray(addresses) // line_bytes)

@@ -37,6 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -101,7 +102,7 @@ class Score:
 
 
 def hpcg(
-    gpu: GPU,
+    gpu: GPU | str | Path,
     gpus: int,
     *,
     stream: Spread | None = None,
@@ -114,7 +115,7 @@ def hpcg(
 
     Parameters
     ----------
-    gpu : GPU
+    gpu : GPU, or its name or file
         A device as HPCG's ranks see it: ``MI250X (per GCD)``.
     gpus : int
         Of them.
@@ -138,6 +139,7 @@ def hpcg(
     >>> 13e15 < found.predicted < 15e15
     True
     """
+    gpu = find(gpu)
     stream = stream or _stream(gpu)
     drawn = _drawn(
         gpus, interval, seed, {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)}
@@ -160,7 +162,7 @@ def _stream(gpu: GPU) -> Spread:
 
 
 def hpl(
-    gpu: GPU,
+    gpu: GPU | str | Path,
     gpus: int,
     *,
     n: int | None = None,
@@ -178,7 +180,7 @@ def hpl(
 
     Parameters
     ----------
-    gpu : GPU
+    gpu : GPU, or its name or file
         A device as HPL's ranks see it: ``MI250X (per GCD)``.
     gpus : int
         Of them, P · Q.
@@ -215,6 +217,7 @@ def hpl(
         raise ParameterError("nb", f"must be at least 1, got {nb}")
     if not 0.0 <= noise <= 1.0:
         raise ParameterError("noise", f"must be from 0 to 1 (0.02 is 2 %), got {noise:g}")
+    gpu = find(gpu)
     machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
     most = gpu.peak_tflops("fp64") / peak
     spreads = {"product": (product, most), "panel_share": (panel_share, most), "network_gbs": (network_gbs, math.inf)}
@@ -282,7 +285,7 @@ def hpl(
 
 
 def hpl_mxp(
-    gpu: GPU,
+    gpu: GPU | str | Path,
     gpus: int,
     *,
     peak_share: Spread = Spread.of("hpl_mxp.reached"),  # noqa: B008
@@ -299,7 +302,7 @@ def hpl_mxp(
     True
     """
     (drawn,) = _drawn(gpus, interval, seed, {"peak_share": (peak_share, 1.0)})
-    peak = gpus * gpu.peak_tflops("fp16") * 1e12
+    peak = gpus * find(gpu).peak_tflops("fp16") * 1e12
     return _score("hpl-mxp", gpus, peak, peak * drawn, interval, {"peak_share": peak_share.median})
 
 
@@ -330,7 +333,7 @@ _WORDS: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
 
 def kernel(
     name: str,
-    gpu: GPU,
+    gpu: GPU | str | Path,
     gpus: int,
     *,
     points: int,
@@ -376,12 +379,13 @@ def kernel(
         raise ParameterError("name", f"must be one of {', '.join(KERNELS)}, got {name!r}")
     if number_format not in _WORDS:
         raise ParameterError("number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}")
-    word = _WORDS[number_format]
+    word, gpu = _WORDS[number_format], find(gpu)
     stream, own_share = stream or _stream(gpu), kernel_share or Spread.of(f"{name}.reached")
     asked = {"stream": (stream, 1.0), "kernel_share": (own_share, 1.0), "network_gbs": (network_gbs, math.inf)}
     part, own_part, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
-    if not 2 <= points <= (most := int(room ** (1 / law.axes))):
+    most = int(room ** (1 / law.axes))
+    if not 2 <= points <= most:
         raise ParameterError("points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}")
     own = float(points) ** law.axes / gpus
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
@@ -482,10 +486,10 @@ def _panels(
 
 
 def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Spread, float]]) -> list[FloatArray]:
-    """Return draws of every spread, shape (draws,) each; of each its name and the most that its median may be."""
+    """Return draws of every spread, shape (draws,) each; of each its name and the most that it may be."""
     check_level(level)
-    if devices < 1:
-        raise ParameterError("gpus", f"must be at least 1, got {devices}")
+    if devices < 1 or devices != int(devices):
+        raise ParameterError("gpus", f"must be a whole number of at least 1, got {devices}")
     for name, (one, most) in spreads.items():
         if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
             bound = "" if most == math.inf else f" and at most {most:.3g}"
@@ -493,7 +497,8 @@ def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Sp
                 name, f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}"
             )
     normal = standard_normal(len(spreads), DRAWS, seed)
-    return [spread.draws(column) for (spread, _), column in zip(spreads.values(), normal.T, strict=True)]
+    drawn = zip(spreads.values(), normal.T, strict=True)
+    return [np.minimum(spread.draws(column), most) for (spread, most), column in drawn]
 
 
 def _score(

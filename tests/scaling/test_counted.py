@@ -63,6 +63,9 @@ def test_a_loop_misses_in_every_cache_that_is_too_small_for_it(tmp_path: Path) -
     assert found["mpki"].tolist() == pytest.approx([10.24, 1.024, 1.024])
     with pytest.raises(ParameterError):
         miss_rates(trace, [8, 16], [1.0])
+    for instructions in (0, -5):
+        with pytest.raises(ParameterError, match="above 0"):
+            miss_rates(trace, [8], [1.0], instructions=instructions)
     (tmp_path / "loop.txt").write_text("0x00 # first\n128\n\n0x0\n128\n", encoding="utf-8")
     words = ["--sizes", "8,16", "--cache-mb", "0.0001,1", "--out", tmp_path / "misses.csv", "--json"]
     code, out, _ = call("scale", "misses", tmp_path / "loop.txt", *words)

@@ -8,6 +8,7 @@ import pytest
 
 from flopcast.errors import ParameterError
 from flopcast.hardware import GPU, find
+from flopcast.hardware.scaled import scale_models
 from flopcast.workloads.supercomputers import (
     STREAM,
     Spread,
@@ -154,4 +155,23 @@ def test_machines_that_cannot_be(parameter: str, value: Any) -> None:
 def test_streams_that_cannot_be(parameter: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
         hpcg(GCD, **{"gpus": 64, parameter: value})
+    assert caught.value.parameter == parameter
+
+
+def test_functions_take_the_name_of_a_gpu_as_commands_do() -> None:
+    for score in (hpl, hpcg, hpl_mxp):
+        assert score("MI300X", 8) == score(find("MI300X"), 8)
+    assert kernel("fft", "MI300X", 8, points=512) == kernel("fft", find("MI300X"), 8, points=512)
+    assert scale_models("MI300X") == scale_models(find("MI300X"))
+
+
+def test_no_score_is_said_to_reach_beyond_the_peak() -> None:
+    found = hpl_mxp("MI300X", 8, peak_share=Spread(0.95, 0.3))
+    assert found.predicted < found.upper == found.peak
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("points", 0), ("points", -1), ("gpus", 2.5)])
+def test_kernels_that_cannot_be(parameter: str, value: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        kernel("fft", GCD, **{"gpus": 8, "points": 64, parameter: value})
     assert caught.value.parameter == parameter
