@@ -76,7 +76,12 @@ _LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.
 _CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")
 """Before the unit of rocprof's names: DurationNs."""
 _START, _END = "Start_Timestamp", "End_Timestamp"  # of rocprofv3, ns
-_STATISTIC = re.compile(r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+)(?:[_ ]|$)")
+_ANOTHER = re.compile(
+    r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+|ci\d*|err|error|total|sum|cumulative|start|end|begin"
+    r"|stop|timestamp|timeout|overhead|launch|warm_?up|compile|cpu|host|wait|queue|idle|limit|lower|upper|predicted|expected"
+    r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft)(?:[_ ]|$)"
+)
+"""Words in names of columns of other times than that of one call."""
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
@@ -276,15 +281,16 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
     """Return the one column that holds the duration.
 
     In this order: a column whose unit the user states; `duration_us`; a word for duration with a unit; an average with
-    a unit; any other column with a unit of time that is not a statistic of the spread.
+    a unit; any other column with a unit of time whose name does not say that it is another (`_ANOTHER`: a total of all
+    calls, a limit, a prediction). Several columns ``duration``, each with its unit, are not told apart.
     """
     timed = {column: base for column, (base, unit) in named.items() if unit in TIME_UNITS}
     choices = (
         [column for column in timed if column in units],
-        [column for column in timed if column == "duration_us"],
+        [column for column, base in timed.items() if base == "duration"],
         [column for column, base in timed.items() if base in _DURATION_WORDS],
         [column for column, base in timed.items() if _AVERAGE.match(base)],
-        [column for column, base in timed.items() if not _STATISTIC.search(base)],
+        [column for column, base in timed.items() if not _ANOTHER.search(base)],
     )
     for columns in choices:
         if len(columns) == 1:
@@ -303,6 +309,9 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
     ]
     if bare:
         raise DataError(f"column {bare[0]!r} has no unit: give unit {bare[0]}=us, or ms, ns, s", source=source)
+    if timed:
+        what = f"{few([*timed])} may be another time than that of one call: state the unit of the one that is, as in"
+        raise DataError(f"{what} {next(iter(timed))}={named[next(iter(timed))][1]}", source=source)
     raise DataError(
         f"no column is a duration with its unit (columns: {', '.join(named)}): state its unit, as in COLUMN=ms",
         source=source,

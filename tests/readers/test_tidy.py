@@ -299,3 +299,18 @@ def test_whole_workloads_have_a_name_an_index_and_whatever_was_counted() -> None
     found = build_dataset(table, host=fc.gpu("MI300X"), target=fc.gpu("MI355X"), group=["index"])
     assert {"host_us", "counter.batch", "counter.loss"} <= set(found.X)
     assert len(set(found.groups)) == 4
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["total_us,calls", "Total Time (us),count", "self_cuda_time_total_us,calls", "timeout_us,x", "cpu_time_us,x",
+     "predicted_us,x", "duration_us_sum,calls", "duration_us,duration_ms", "duration_us,DURATION_US"],
+)  # fmt: skip
+def test_times_that_are_not_that_of_one_call_are_not_taken_for_it(tmp_path: Path, columns: str) -> None:
+    with pytest.raises(DataError, match=r"state (the|its) unit"):
+        read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,200,10")
+
+
+def test_a_mean_is_taken_where_a_total_stands_beside_it(tmp_path: Path) -> None:
+    header = "device,op,dtype,m,n,k,total_duration_us,mean_us,calls"
+    assert read_csv(tmp_path, header, "MI300X,gemm,fp16,1,2,3,200,20,10").frame["duration_us"].tolist() == [20]
