@@ -63,6 +63,8 @@ def check_place(out: Path) -> None:
     folder may not be written to, or its file system is read-only.
     """
     parent = next(folder for folder in out.absolute().parents if os.path.lexists(folder))
+    if (parent / "metrics.json").is_file() and (parent / "manifest.json").is_file():
+        raise DataError("lies in a run, whose seal another file would break: choose another place", source=str(out))
     try:
         with staged(parent / out.name):
             pass

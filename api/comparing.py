@@ -434,7 +434,11 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         )
     found = []
     asked = [one["asked"] for one in (*lists[0], *lists[1])]
-    varied = [name for name in asked[0] if len({str(one.get(name)) for one in asked}) > 1]
+    varied = [
+        name
+        for name in dict.fromkeys(name for one in asked for name in one)
+        if len({str(one.get(name)) for one in asked}) > 1
+    ]
     for one, other in zip(*lists, strict=True):
         if one["predicted"] is None or other["predicted"] is None or one["reason"] or other["reason"]:
             continue
@@ -449,7 +453,7 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         alike = {name: one["asked"].get(name) == other["asked"].get(name) for name in ("gpu", "model", "release")}
         common = set(one["spreads"]) & set(other["spreads"]) if alike["release"] else set()
         common -= {name for name in _PHYSICS if not alike.get(name, one["asked"] == other["asked"])}
-        fields = ((name, one["asked"].get(name), other["asked"].get(name)) for name in varied)
+        fields = ((name, one["asked"].get(name, "–"), other["asked"].get(name, "–")) for name in varied)
         what = ", ".join(f"{name} {a}" if a == b else f"{name} {a} → {b}" for name, a, b in fields)
         found.append((what or "the answer", one["unit"], *values, *estimates, frozenset(common)))
     if not found:

@@ -461,7 +461,12 @@ def train(
         options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group"), "without": omitted}
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
         chosen = names_of(models, "models"), names_of(without, "without") or ()
-        of = {"data": data_hash(dataset), "host": names[0] if host else "", "target": own.name, "metric": metric}
+        of = {
+            "rows, groups or features": data_hash(dataset),
+            "host": names[0] if host else "",
+            "target": own.name,
+            "metric": metric,
+        }
         asked_for = {"models": chosen, "suite": suite, "quick": quick, "select": select, "trees": trees, "seed": seed}
         of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
         kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)

@@ -11,6 +11,7 @@ import pandas as pd
 from ..errors import DataError
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
+from ..table.measurements import quantity
 from .document import (
     Bar,
     Bars,
@@ -295,7 +296,7 @@ def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _estimated(row: Mapping[Any, Any], name: str) -> str:
     """Return an estimate, or with its sign a difference of two, with its unit."""
     value = row[name]
-    size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {row['unit']}"
+    size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
     return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
 
 

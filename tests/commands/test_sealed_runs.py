@@ -146,3 +146,10 @@ def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
     with pytest.raises(ArtifactError, match=r"predictions\.parquet"):
         fc.load(copy)
+
+
+def test_nothing_is_written_into_a_run(copy: Path, data: Path) -> None:
+    done = call("predict", copy, data, "--out", copy / "predicted.csv")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "lies in a run" in done.stderr
+    assert call("show", copy, "--verify").exit_code == 0
