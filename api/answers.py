@@ -14,7 +14,7 @@ import pandas as pd
 from ..errors import DataError
 from ..output import unguarded
 from ..readers.base import LINE
-from ..readers.files import PARQUET, csv_header, head, parquet_columns, read_plain_table, with_points
+from ..readers.files import PARQUET, WORKBOOK, csv_header, head, parquet_columns, read_plain_table, with_points
 from ..readers.tidy import numbers_or_text
 from ..report.figures import intervals
 from ..report.forecast import SCHEMA, SPREAD_OF
@@ -101,7 +101,7 @@ def read_predictions(file: str | Path) -> Prediction:
     Parameters
     ----------
     file : path
-        CSV or Parquet, also compressed, or JSON.
+        CSV or Parquet, also compressed, the first sheet of an .xlsx, or JSON.
 
     Returns
     -------
@@ -137,6 +137,10 @@ def read_predictions(file: str | Path) -> Prediction:
     if frame.empty:
         raise DataError("holds no prediction: it has a header alone", source=str(path))
     frame = frame.apply(numbers_or_text)
+    of = frame[["target", "metric"]]
+    if (blank := of.isna() | (of == "")).to_numpy().any():
+        row, place = (int(first) for first in np.argwhere(blank.to_numpy())[0])
+        raise DataError(f"row {row + 1} has no {of.columns[place]}", source=str(path))
     if len(frame["metric"].unique()) > 1:
         raise DataError("is of several metrics: give the rows of one", source=str(path))
     names = list(prediction_columns(metric := str(frame["metric"].iloc[0])).values())
@@ -200,7 +204,10 @@ def read_answers(path: Path) -> dict[str, Any] | None:
     A table that has a part of the columns of one of them has lost the rest, and is refused by their readers.
     """
     beginning = head(path)
-    names = {*(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))}
+    if beginning.startswith(WORKBOOK):
+        names = {*map(str, read_plain_table(path))}
+    else:
+        names = {*(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))}
     if {"predicted", "unit"} <= names or {"predicted", "level"} <= names:
         return read_table(read_plain(path), str(path))
     lost = any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
@@ -208,7 +215,7 @@ def read_answers(path: Path) -> dict[str, Any] | None:
 
 
 def read_plain(path: Path) -> pd.DataFrame:
-    """Return the cells of a CSV, which a spreadsheet may have saved, or of a Parquet file, as they were written."""
+    """Return the cells of a CSV or .xlsx, which a spreadsheet may have saved, or of Parquet, as they were written."""
     rows = read_plain_table(path).drop(columns=LINE, errors="ignore").rename(columns=unguarded)
     numbers = [name for name in map(str, rows) if name.startswith((*ANSWER[:3], "level", SPREAD_OF))]
     rows, _ = with_points(rows, numbers, str(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -28,6 +28,8 @@ from ..evaluation.paired import (
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, TraceFailure, read_traces
+from ..readers.labels import canonical_device
+from ..remarks import Remark
 from ..report.comparing import (
     Answers,
     answers_of_estimates,
@@ -174,6 +176,8 @@ class EstimateComparison(Shown):
         and the fields of `evaluation.paired.EstimatedDifference`, the interval of the second against the first.
     level : float
         Of the intervals of ratio and difference.
+    unknown : mapping of str to Remark
+        Which of the two predicts for a GPU that the catalogue does not have -> that.
     """
 
     files = FILES
@@ -181,10 +185,12 @@ class EstimateComparison(Shown):
     kind: str
     table: pd.DataFrame
     level: float
+    unknown: Mapping[str, Remark] = field(default_factory=dict)
 
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
-        return estimates_document(self.names, self.kind, self.table, self.level)
+        found = estimates_document(self.names, self.kind, self.table, self.level)
+        return found.with_remarks("unknown", self.unknown) if self.unknown else found
 
     def answers(self) -> Answers:
         """Return what is compared in few figures, each of both sides."""
@@ -299,10 +305,18 @@ def _of_answers(answers: Sequence[dict[str, Any]], names: Sequence[str], level: 
             raise DataError(f"{kinds[0]} and {kind} cannot be compared: give those of one kind")
     matched = {"projections": _projections, "forecasts": _forecasts, "predictions": _predictions}[kinds[0]]
     tables = [pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]) for other in answers[1:]]
+    told = {name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))}
     return [
-        EstimateComparison((names[0], name), kinds[0], table, level)
+        EstimateComparison(
+            (names[0], name), kinds[0], table, level, {of: told[of] for of in (names[0], name) if of in told}
+        )
         for name, table in zip(names[1:], tables, strict=True)
     ]
+
+
+def _unknown(answers: Mapping[str, Any]) -> Remark | None:
+    targets = answers["predictions"].frame["target"].astype(str).unique() if "predictions" in answers else ()
+    return next((note for target in targets if (note := canonical_device(target)[1])), None)
 
 
 def _of_measured(
@@ -364,7 +378,7 @@ def _answers(given: object) -> dict[str, Any] | None:
         return None
     path = Path(given)
     files = [path / name for name in ("project.json", "forecast.json")] if path.is_dir() else [path]
-    if path.is_file() and path.suffix.lower() in (".csv", ".parquet"):
+    if path.is_file() and path.suffix.lower() in (".csv", ".parquet", ".xlsx"):
         return read_answers(path)
     file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
     if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):

@@ -9,12 +9,14 @@ import io
 import mmap
 import os
 import re
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -34,6 +36,10 @@ from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
+WORKBOOK = b"PK\x03\x04"
+"""The first bytes of an .xlsx, as of every archive."""
+_NO_WORKBOOK = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, NotImplementedError,
+                RuntimeError, zipfile.BadZipFile, zlib.error)  # fmt: skip
 _CELL = 8  # bytes of a number; a column of one value repeated is small in the file and large in memory
 _DELIMITERS = ",;\t|"
 _QUOTED = {
@@ -289,15 +295,39 @@ def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> 
 
 
 def read_plain_table(path: Path) -> pd.DataFrame:
-    """Read a CSV (which may be compressed) or Parquet file; the values of CSV stay text for the check that follows.
+    """Read a CSV (which may be compressed), the first sheet of an .xlsx, or a Parquet file.
+
+    The values of CSV and .xlsx stay text for the check that follows.
 
     Raises DataError where it does not exist or cannot be read.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
-    if head(path).startswith(PARQUET):
+    beginning = head(path)
+    if beginning.startswith(PARQUET):
         return read_parquet(path)
-    return plain_rows(text(path), str(path))
+    return plain_rows(_first_sheet(path) if beginning.startswith(WORKBOOK) else text(path), str(path))
+
+
+def _first_sheet(path: Path) -> str:
+    """Return the values of a workbook's first sheet as CSV; DataError where it is damaged, or openpyxl is missing."""
+    if find_spec("openpyxl") is None:
+        raise DataError("is a workbook: pip install 'flopcast[excel]', or save the sheet as CSV", source=str(path))
+    from openpyxl import load_workbook
+
+    cells = io.StringIO()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        check_size(size, TABLE_BYTES, path, path.stat().st_size)
+        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+        sheet.reset_dimensions()
+        csv.writer(cells).writerows(row if any(cell is not None for cell in row) else () for row in sheet.values)
+    except DataError:
+        raise
+    except _NO_WORKBOOK as error:
+        raise DataError(f"is no readable workbook: {one_line(error)}", source=str(path)) from error
+    return cells.getvalue()
 
 
 def parquet_columns(path: Path) -> list[str]:

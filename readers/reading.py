@@ -35,7 +35,7 @@ from ..table.measurements import (
     fill_text,
     judge,
 )
-from ..table.physics import FINDING, SLIPPED, Held, check_keep, hold, measured_beside, peak_name
+from ..table.physics import FINDING, SLIPPED, Held, check_keep, contradictions, hold, measured_beside, peak_name
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
@@ -716,6 +716,15 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
         found.add(remark(code, text, value=value, source=source), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
     files = (rows[ORDER] // MOST_LINES).to_numpy()
+    for code, what, off in contradictions(rows):
+        by_file = pd.Series(off, rows["source"].astype(str))
+        for file in np.unique(files):
+            if len(own := by_file[files == file].dropna()):
+                middle, lines = float(own.median()), few((source.rpartition(":")[2] for source in own.index), 3)
+                text = (
+                    f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both and their units"
+                )
+                found.add(of_file(found.labels[int(file)], remark(code, text, factor=middle)), len(own))
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)

@@ -497,6 +497,7 @@ def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Se
             *bars[:_SMALL],
         ],
         sections=sections,
+        closing=[part for pair in pairs for part in pair.closing],
         data={
             "schema": SCHEMA,
             "kind": "several",

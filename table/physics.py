@@ -29,6 +29,9 @@ FINDING, REFUSED_FROM = 1.0, 1.5
 """Shares of a peak."""
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
+AGREES = 2.0
+"""Power is sampled over more than a kernel, a duration is a mean of several: further apart two measures of one row, and
+what follows from them, are not of the same thing or not in the units that they state."""
 _LAUNCH_US = constant("launch.before_work").value  # added to the least time
 _USUAL = (
     0.3,
@@ -218,3 +221,25 @@ def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator
                 above = (values > REFUSED_FROM * board_w) & ~wrong
                 if above.any():
                     yield column, "above-board-power", above
+
+
+def contradictions(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield of each measure that others of its row contradict a code, what it is not, and how many times that it is.
+
+    Arrays of shape (n_rows,), NaN where both agree within `AGREES` or one is missing. Timestamps are in ns.
+    """
+    no = pd.Series(np.nan, frame.index)
+    energy, power, start, end = (
+        pd.to_numeric(frame.get(name, no), errors="coerce").to_numpy(dtype=float)
+        for name in ("energy_j", "power_w", "Start_Timestamp", "End_Timestamp")
+    )
+    duration = frame["duration_us"].to_numpy(dtype=float)
+    with np.errstate(all="ignore"):
+        for code, what, stated, others in (
+            ("energy-contradicts-power", "energy is not power times time", energy, power * duration * 1e-6),
+            ("duration-mismatch", "durations are not End_Timestamp - Start_Timestamp", duration * 1e3, end - start),
+        ):
+            off = np.where((stated > 0) & (others > 0), stated / others, np.nan)
+            off[(off >= 1 / AGREES) & (off <= AGREES)] = np.nan
+            if not np.isnan(off).all():
+                yield code, what, off

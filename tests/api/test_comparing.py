@@ -288,10 +288,13 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
         ("level", rows.assign(level=np.nan), "row 1 has no level"),
         ("order", rows.assign(lower_us=rows["upper_us"] * 2), "row 1 has limits"),
         ("none", rows.drop(columns="level"), "level is missing"),
+        ("nowhere", rows.assign(target=""), "row 1 has no target"),
     ):
         wrong.to_csv(tmp_path / f"{name}.csv", index=False)
         with pytest.raises(DataError, match=message):
             fc.read_predictions(tmp_path / f"{name}.csv")
+    nowhere = fc.Prediction(rows.assign(target="NoSuch"), found.report)
+    assert list(fc.compare(found, found, nowhere).document().data["pairs"][1]["unknown"]) == ["no. 3"]
     kept = rows.drop(columns=["source", "group"], errors="ignore")
     for what, wrong, message in (
         ("lost", kept.drop(columns="m"), "the second table has no column m"),
@@ -332,6 +335,24 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
     assert not unbounded.table["apart"].any()
     unbounded.save(tmp_path / "compared")
     assert json.loads((tmp_path / "compared" / "compare.json").read_text())["answers"][0]["ratio_upper"] is None
+
+
+def test_workbooks_of_predictions_and_forecasts_are_read_back(ols: fc.Run, tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}), out=tmp_path / "p.xlsx")
+    assert set(fc.compare(found, tmp_path / "p.xlsx").table["ratio_upper"]) == {1.0}
+    forecasts = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
+    forecasts.save(tmp_path / "f.xlsx")
+    assert fc.compare(forecasts, tmp_path / "f.xlsx").table["ratio"].tolist() == [1.0, 1.0]
+    wrong = found.frame.astype({"upper_us": object}).assign(upper_us="#REF!")
+    wrong.to_excel(tmp_path / "words.xlsx", index=False)
+    (tmp_path / "cut.xlsx").write_bytes((tmp_path / "words.xlsx").read_bytes()[:-100])
+    for name, message in (
+        ("words", "column upper_us is no number: '#REF!'"),
+        ("cut", "cut.xlsx: is no readable workbook"),
+    ):
+        with pytest.raises(DataError, match=message):
+            fc.compare(found, tmp_path / f"{name}.xlsx")
 
 
 def test_several_runs_stand_on_the_rows_that_all_of_them_predicted() -> None:

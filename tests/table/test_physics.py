@@ -168,6 +168,25 @@ def test_powers_far_above_the_board_power_are_left_out_unless_kept(tmp_path: Pat
     assert kept.frame["power_w"].tolist() == [power for _, power in cases]
 
 
+def test_energies_and_timestamps_that_contradict_the_time_of_their_rows_are_named(tmp_path: Path) -> None:
+    head, shape = f"{HEADER},duration_us", "MI300X,gemm,bf16,64,64"
+    energies = "".join(
+        f"{shape},{64 * row},9,500,{500 * 9e-6 * (row - 1) * 10**wrong}\n" for row, wrong in ((2, 0), (3, 1))
+    )
+    stamps = "".join(f"{shape},{64 * row},9,1000,{1000 + end}\n" for row, end in ((4, 9000), (5, 90), (6, 90)))
+    (tmp_path / "e.csv").write_text(f"{head},power_w,energy_j\n{energies}", encoding="utf-8")
+    (tmp_path / "t.csv").write_text(f"{head},Start_Timestamp,End_Timestamp\n{stamps}", encoding="utf-8")
+    found = read([tmp_path / "e.csv", tmp_path / "t.csv"])
+    for code, file, factor, rows in (
+        ("energy-contradicts-power", "e.csv", 20, 1),
+        ("duration-mismatch", "t.csv", 100, 2),
+    ):
+        [note] = remarks(found, code)
+        assert (note.values["file"], note.values["rows"]) == (file, rows)
+        assert note.values["factor"] == pytest.approx(factor)
+        assert "lines 3" in str(note)
+
+
 def test_a_bus_faster_than_the_links_is_above_a_peak(tmp_path: Path) -> None:
     gpu = find("MI300X")
     least = 2 * 7 / 8 * 2**30 / (gpu.link_bw_gbs * 1e3)
