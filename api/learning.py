@@ -171,7 +171,7 @@ def curve(
     if gpus[1] == EVERY:
         raise ParameterError("target", "must be one device: its rows are drawn")
     names = [gpu.name for gpu in gpus if gpu is not None]
-    measured = load_measurements(data, where, unit, default, names, keep=keep)
+    measured = load_measurements(data, where, unit, default, names, keep=keep, only=names)
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):

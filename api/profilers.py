@@ -345,7 +345,7 @@ def counters(
     devices = device(host, "host") if host is not None else None, device(target, "target")
     with workers(jobs, None) as who:
         names = [gpu.name for gpu in devices if gpu is not None]
-        frame = load_measurements(data, where, unit, default, names).frame
+        frame = load_measurements(data, where, unit, default, names, only=names).frame
         columns = names_of(group, "group")
         dataset = build_dataset(frame, host=devices[0], target=devices[1], metric=metric, group=columns)
         options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}

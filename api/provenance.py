@@ -194,8 +194,9 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
             rows, named = (
                 words.astype(str).str.replace(_MORE, "", regex=True) for words in (dataset.rows[column], odd["row"])
             )
-            found |= rows.isin(named[own]).to_numpy()
-            used |= own & named.isin(rows).to_numpy()
+            hit = rows.isin(named[own]).to_numpy()
+            found |= hit
+            used |= own & named.isin(rows[hit]).to_numpy()
     return found, odd[used]
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from .. import readers
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
+from ..hardware import EVERY
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
 from ..operators.peaks import bound_of
@@ -256,6 +257,7 @@ def load_measurements(
     keep: Collection[str] = (),
     jobs: int = 1,
     rename: Mapping[str, str] | None = None,
+    only: Sequence[str] = (),
 ) -> readers.Measurements:
     """Read data and keep the rows asked for.
 
@@ -267,6 +269,8 @@ def load_measurements(
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
+    only : sequence of str
+        Names of the only devices whose rows are used, if any are named: readers may leave out others.
 
     Raises
     ------
@@ -279,8 +283,8 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    stated = dict(unit or {}), dict(default or {})
-    options = readers.Options(*stated, each=each, keep=keep, renames=dict(rename or {}))
+    stated, asked = (dict(unit or {}), dict(default or {})), () if EVERY.name in only else only
+    options = readers.Options(*stated, each=each, keep=keep, renames=dict(rename or {}), devices=asked)
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)

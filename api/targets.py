@@ -130,7 +130,7 @@ def train_each(
     if len(set(names)) < len(names) or not gpus:
         raise ParameterError("targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}")
     read = {name: options[name] for name in ("where", "unit", "default", "each", "keep") if name in options}
-    measured = load_measurements(data, devices=names, **read)
+    measured = load_measurements(data, devices=names, only=names, **read)
     check_devices(measured, names)
     for name in names:
         rows_of(measured.frame, name)  # refuses one that no row is of

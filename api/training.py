@@ -446,7 +446,8 @@ def train(
         raise ParameterError("host", "must be left out where the target is all: each row is predicted from its shape")
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
-        measured = load_measurements(data, where, unit, default, names, each, keep)
+        only = [*names, *(gpu.name for gpu in several)]
+        measured = load_measurements(data, where, unit, default, names, each, keep, only=only)
         if several:
             frames = [rows_of(measured.frame, gpu.name) for gpu in several]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))

@@ -135,8 +135,9 @@ def validate(
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
-    measured = load_measurements(data, where, unit, default, [gpu.name for gpu in devices], keep=keep)
-    check_devices(measured, [gpu.name for gpu in devices])
+    names = [gpu.name for gpu in devices]
+    measured = load_measurements(data, where, unit, default, names, keep=keep, only=names)
+    check_devices(measured, names)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
     dataset = with_cu_law(dataset)

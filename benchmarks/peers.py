@@ -70,9 +70,8 @@ def measured(case: Case, data: Path, sample: int | None = None, seed: int = 0) -
     dataset = build_dataset(frame, host=find(case.host), target=find(case.target))
     if sample is None or sample >= len(dataset):
         return dataset
-    rows = np.sort(np.random.default_rng(seed).choice(len(dataset), sample, replace=False))
-    drawn = {name: getattr(dataset, name).iloc[rows] for name in ("X", "rows", "laws", "reference")}
-    return replace(dataset, **drawn, y=dataset.y[rows], groups=dataset.groups[rows], unpaired=None)
+    rows = np.random.default_rng(seed).choice(len(dataset), sample, replace=False)
+    return replace(dataset.taken(np.isin(np.arange(len(dataset)), rows)), unpaired=None)
 
 
 def made_up(n: int, seed: int = 0) -> Dataset:

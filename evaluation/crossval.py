@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..operators.operators import RUN
@@ -34,6 +34,8 @@ from .metrics import ape, check_targets, e_out, finite, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
+MOST_SEEN: Final = 25_000
+"""Rows that were trained on, drawn at random, on which E_in is worked out: more cost more than they tell."""
 Progress = Callable[[int, int, str, float], None]
 """Called as ``progress(done, total, label, eta_seconds)`` whenever fits are done; the last is NaN while unknown."""
 
@@ -314,8 +316,8 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
             fitted = fit(estimator, rows, y, told, memo=memo, campaigns=campaigns)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, shared.frame(shared.X[~train]))
-            seen = rows if len(rows) == train.sum() else shared.frame(shared.X[train])
-            e_in = e_out(shared.y[train], _predict(fitted, seen))
+            seen = drawn(train, MOST_SEEN)
+            e_in = e_out(shared.y[seen], _predict(fitted, shared.frame(shared.X[seen])))
             used = selected_features(fitted)
         except Exception as error:
             seconds, why = time.perf_counter() - start, one_line(error)
@@ -416,6 +418,15 @@ def _note(found: list[Outcome], count: int) -> str | None:
 
 def _sources(dataset: LearningData) -> list[str] | None:
     return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None
+
+
+def drawn(rows: BoolArray, most: int) -> BoolArray:
+    """Return which of the rows, (n,), take part where at most so many may: all, or so many drawn at random."""
+    if rows.sum() <= most:
+        return rows
+    found = np.zeros(len(rows), dtype=bool)
+    found[np.random.default_rng(0).choice(np.flatnonzero(rows), most, replace=False)] = True
+    return found
 
 
 def make_folds(

@@ -35,7 +35,7 @@ from ..models.baselines import AdditiveTime, Affine
 from ..models.suite import additive_base
 from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
-from .crossval import make_folds
+from .crossval import drawn, make_folds
 from .domain import OPERATORS, WIDENING, trained_range
 from .intervals import LEVEL, ConformalIntervals, Coverage, covered, log_ratio
 from .metrics import ape
@@ -127,6 +127,8 @@ END: Final = 0.25
 """Share of each operator's rows that is left out as its largest, and as its least."""
 ENOUGH: Final = 200
 """Where the ends of all operators have fewer rows, they are larger, up to half."""
+MOST_TRIED: Final = 40_000
+"""Rows, drawn at random, whose ends are left out: what lies there makes the errors, not how many rows tell of it."""
 LEAST_ROWS: Final = 20
 """Rows of each end that there must be, and rows outside the range of the others."""
 
@@ -335,6 +337,10 @@ def learn_beyond(
     Beyond or None
         None where there are too few rows of different size, or the model cannot be fitted to the others.
     """
+    within = np.ones(len(dataset), dtype=bool) if within is None else within
+    near = np.ones(len(dataset)) if scale is None else scale
+    some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
+    dataset, predicted, within, near = dataset.taken(some), predicted[some], within[some], near[some]
     ends, unpaired = _ends(dataset)
     if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:
         return None
@@ -349,8 +355,6 @@ def learn_beyond(
     if (wide > 0).sum() < LEAST_ROWS:
         return None
     mixed = left_out.mixed(name, fade)
-    within = np.ones(len(dataset), dtype=bool) if within is None else within
-    near = np.ones(len(dataset)) if scale is None else scale
     inside = ConformalIntervals(scheme).fit(
         dataset.y[within], predicted[within], dataset.groups[within], scale=near[within]
     )

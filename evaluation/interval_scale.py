@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
-from .crossval import make_folds
+from .crossval import drawn, make_folds
 from .domain import LOG_PREFIX
 from .intervals import LEVEL, ConformalIntervals, cross_bounds, interval_score, log_ratio
 
@@ -30,6 +30,8 @@ POWERS: Final = (0.5, 1.0)
 PENALTY: Final = 0.1
 """Of the ridge regression on standardised columns, per row."""
 FOLDS: Final = 5
+MOST_ROWS: Final = 25_000
+"""Rows, drawn at random, that it is learnt and judged on."""
 SURE: Final = 2.0
 """Standard errors by which the interval score must fall."""
 LEAST_GROUPS: Final = 10
@@ -172,27 +174,28 @@ def _learn(
     residuals = np.abs(log_ratio(y, p))
     if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
         return None
-    folds = make_folds("grouped", code, len(y), FOLDS)
+    folds, some = make_folds("grouped", code, len(y), FOLDS), drawn(np.ones(len(y), dtype=bool), MOST_ROWS)
+    own = np.unique(code[some], return_inverse=True)[1]
 
     def score(scale: FloatArray) -> FloatArray:
-        lower, upper = cross_bounds(y, p, code, folds, LEVEL, scheme, scale=scale)
-        return np.bincount(code, interval_score(y, lower, upper, LEVEL)) / np.bincount(code)
+        lower, upper = cross_bounds(y[some], p[some], own, folds[some], LEVEL, scheme, scale=scale[some])
+        return np.bincount(own, interval_score(y[some], lower, upper, LEVEL)) / np.bincount(own)
 
     plain, most, best = score(np.ones(len(y))), 0.0, None
-    for some in dict.fromkeys((names, ())):
-        Z, found = _told(some, columns), np.empty(len(y))
+    for asked in dict.fromkeys((names, ())):
+        Z, found = _told(asked, columns), np.empty(len(y))
         for fold in np.unique(folds):  # the logarithm of each row's difficulty, by what the other folds know
-            rest, test = folds != fold, folds == fold
-            found[test] = np.log(_fit(some, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
+            rest, test = some & (folds != fold), folds == fold
+            found[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
         found = np.clip(found, *np.quantile(found, _LIMITS))
         for power in POWERS:
             gains = plain - score(np.exp(power * found))
             if gains.mean() > max(SURE * gains.std(ddof=1) / np.sqrt(len(plain)), most):
-                most, best = float(gains.mean()), (some, power, np.exp(power * found))
+                most, best = float(gains.mean()), (asked, power, np.exp(power * found))
     if best is None:
         return None
-    some, power, scale = best
-    whole = _fit(some, _told(some, columns), residuals, code)
+    asked, power, scale = best
+    whole = _fit(asked, _told(asked, columns)[some], residuals[some], code[some])
     return Learnt(replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale)
 
 

@@ -23,7 +23,7 @@ from ..models.base import Candidate, nested, selected_features
 from ..models.suite import RELATIVE
 from ..workers import one_thread
 from .competition import fit_all
-from .crossval import LearningData, make_folds
+from .crossval import LearningData, drawn, make_folds
 from .metrics import ape, finite
 
 P_VALUE: Final = "p-value"
@@ -38,6 +38,8 @@ FOLDS: Final = 3
 REPEATS: Final = 3
 MOST_ROWS: Final = 1000
 """Rows shuffled, of all folds together."""
+MOST_TRAINED: Final = 25_000
+"""Rows that a fit without a fold is made to: which features matter does not change from there on."""
 MOST_RISEN: Final = 50
 """Rows of which the prediction is looked at as a feature rises."""
 _ROWS_AT_ONCE: Final = 30_000
@@ -93,7 +95,7 @@ def held_out_importance(
     with one_thread():
         for fold in np.unique(folds):
             left_out = folds == fold
-            fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None)
+            fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED)
             share, most = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
             X, y = dataset.X[left_out], dataset.y[left_out]
             one = permutation_importance(fitted, X, y, repeats=REPEATS, seed=seed, max_rows=most)
@@ -133,13 +135,18 @@ def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
 
 
 def _fitted_without(
-    dataset: LearningData, model: Candidate, scheme: str, left_out: np.ndarray, groups: np.ndarray | None
+    dataset: LearningData,
+    model: Candidate,
+    scheme: str,
+    left_out: np.ndarray,
+    groups: np.ndarray | None,
+    most: int | None = None,
 ) -> Any:
-    """Return the model fitted to the other rows; unpaired rows of groups left out are left out too."""
+    """Return the model fitted to the others, or so many of them; unpaired rows of groups left out are left out too."""
     unpaired: Any = slice(None)
     if groups is not None and dataset.unpaired is not None:
         unpaired = ~np.isin(dataset.unpaired.groups.astype(str), groups[left_out])
-    return fit_all(dataset, model, scheme, ~left_out, unpaired)
+    return fit_all(dataset, model, scheme, drawn(~left_out, most or len(left_out)), unpaired)
 
 
 def split_p_values(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:

@@ -67,6 +67,8 @@ APART: Final = 0.02
 """Share of the models as good as the best that are nevertheless told apart from it."""
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
+MOST_UNITS: Final = 25_000
+"""Rows, or groups, that are resampled: of more, so many sets of them drawn at random, which err together as little."""
 
 
 def select(
@@ -139,13 +141,14 @@ def select(
     units = int(code.max()) + 1
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
+    code = _joined(code)
     with one_thread():
         names = [str(name) for name in predictions.columns]
         laws = [i for i, name in enumerate(names) if name in baselines]
         kept = names.index(default) if default in names else None
         chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
         table, loss = errors.mean(axis=0), losses.mean(axis=0)
-        best = int(chooser.choose(np.ones((1, units)), loss[None])[0])
+        best = int(chooser.choose(np.ones((1, int(code.max()) + 1)), loss[None])[0])
         tied = _not_worse(losses, code, seed)
         if partial is not None and partial.shape[1]:
             names += [str(name) for name in partial.columns]
@@ -217,7 +220,7 @@ def hopeless(
     allows for at ``level``, and the rule of `select` chooses it on none of the samples. The model with the smallest,
     and those that the rule prefers to it, thus always stay.
     """
-    losses, code = _losses(_errors(observed, predictions), criterion), _clusters(groups, scheme, problems)
+    losses, code = _losses(_errors(observed, predictions), criterion), _joined(_clusters(groups, scheme, problems))
     names = [str(name) for name in predictions.columns]
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
@@ -245,6 +248,12 @@ def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDA
     """Return the number of the unit that each row is resampled with."""
     rows = np.arange(len(np.asarray(groups))) if problems is None else problems
     return np.unique(np.asarray(groups if scheme == "grouped" else rows), return_inverse=True)[1]
+
+
+def _joined(code: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the number of the set of units that each row is resampled with (`MOST_UNITS`)."""
+    count = int(code.max(initial=-1)) + 1
+    return code if count <= MOST_UNITS else np.random.default_rng(0).permutation(count)[code] % MOST_UNITS
 
 
 def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:

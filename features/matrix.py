@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -79,6 +79,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def taken(self, rows: BoolArray) -> Self:
+        """Return the data set of some rows, (n,); of unpaired rows all."""
+        frames = {name: getattr(self, name)[rows].reset_index(drop=True) for name in ("X", "rows", "laws", "reference")}
+        return replace(self, **frames, y=self.y[rows], groups=self.groups[rows])
 
     @property
     def host_values(self) -> np.ndarray:

@@ -233,7 +233,8 @@ def _nearest_line(rows: np.ndarray) -> np.ndarray:
             wrong = ~free & ((1 - line @ rows) * sign < 0)
             if not wrong.any():
                 return line
-            free |= wrong
+            if wrong.sum() <= width:  # of more it is the line that is far off
+                free |= wrong
         width = min(2 * width, count)
 
 

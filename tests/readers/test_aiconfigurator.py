@@ -174,6 +174,17 @@ def test_tables_that_no_condition_asks_for_are_not_read(tmp_path: Path) -> None:
     assert sum(note.code == "files-excluded" for note in found.notes) == 3
 
 
+def test_a_pair_of_devices_leaves_the_tables_of_others_unread(tmp_path: Path) -> None:
+    rows = [GEMM | {"m": 2**power, "n": n, "latency": 0.01 * power} for power in range(3, 9) for n in (256, 512)]
+    for device in (H100, B200):
+        table(tmp_path, "gemm", *rows, device=device)
+    table(tmp_path, "gemm", GEMM | {"gemm_dtype": "fp7"}, device="NVIDIA B300")
+    found = fc.train(tmp_path, host="H100", target="B200", models="Additive", scheme="kfold", jobs=1)
+    assert (len(found.dataset), len(found.measured.files)) == (12, 2)
+    with pytest.raises(DataError, match="MI300X"):
+        fc.train(tmp_path, target="MI300X", models="Additive", jobs=1)
+
+
 def test_conditions_that_no_table_meets_are_an_error(tmp_path: Path) -> None:
     table(tmp_path, "gemm", GEMM)
     with pytest.raises(DataError, match="engine=sglang"):
