@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
+from typing import Any, cast
 
 from .remarks import Remark, remark
 
@@ -145,6 +148,16 @@ class ParameterError(DataError):
         return f"{spelt(self.parameter)} {self.problem}{beside}"
 
 
+def check_number(parameter: str, value: Any, least: float, most: float = math.inf, *, whole: bool = True) -> None:
+    """Refuse a value that is no (whole) number from `least` to `most`: a ParameterError says so."""
+    fits = (
+        isinstance(value, Real) and least <= (number := cast(float, value)) <= most and (not whole or number % 1 == 0)
+    )
+    if not fits:
+        reach = f"of at least {least:,g}" if most == math.inf else f"from {least:,g} to {most:,g}"
+        raise ParameterError(parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}")
+
+
 def check_margin(margin: float) -> float:
     """Return what counts as the same (0.1: within ±10 %) if it is a share.
 
@@ -153,8 +166,8 @@ def check_margin(margin: float) -> float:
     ParameterError
         It is not above 0 and below 1.
     """
-    if not 0 < margin < 1:
-        raise ParameterError("margin", f"must lie between 0 and 1, got {margin:g}: 0.1 means ±10 %")
+    if not (isinstance(margin, Real) and 0 < margin < 1):
+        raise ParameterError("margin", f"must lie between 0 and 1, got {margin!r:.40}: 0.1 means ±10 %")
     return margin
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import sealing
-from ..errors import DataError, ParameterError, check_margin, counted, few
+from ..errors import DataError, ParameterError, check_margin, check_number, counted, few
 from ..evaluation.advising import Need, check_need, choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
@@ -467,8 +467,11 @@ def advise(
     """
     if (rows is None) == (budget is None):
         raise ParameterError("rows", "or budget must be given, and not both: how much may be measured?")
-    if (rows is not None and rows < 1) or (budget is not None and not 0 < budget < np.inf):
-        raise ParameterError("rows" if budget is None else "budget", "must be above 0")
+    for name, value in (("rows", rows), ("budget", budget)):
+        if value is not None:
+            check_number(name, value, 1 if name == "rows" else 0, whole=name == "rows")
+    if budget is not None and not 0 < budget < np.inf:
+        raise ParameterError("budget", "must be above 0")
     if not 0 < row_seconds < np.inf:
         raise ParameterError("row_seconds", f"must be above 0, got {row_seconds:g}")
     if not items(candidates):

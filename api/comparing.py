@@ -234,7 +234,7 @@ Given = str | Path | Evidence | ProjectedTrace | Forecasts | Prediction
 
 
 def compare(
-    first: Given | Sequence[Given],
+    first: Given | Sequence[Given] = (),
     *others: Given,
     interval: float = 0.95,
     where: Where = None,

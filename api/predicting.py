@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_number
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
 from ..evaluation.intervals import LEVELS
@@ -517,7 +517,8 @@ def explain(
     if recipe.host is not None:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]
-    if not 1 <= row <= len(rows):
+    check_number("row", row, 1)
+    if row > len(rows):
         raise ParameterError("row", f"must be 1 to {len(rows)}, the rows that can be predicted, got {row}")
     one = rows.iloc[[row - 1]].reset_index(drop=True)
     if why := str(one[REFUSED].iloc[0]):

@@ -11,10 +11,11 @@ from ..report.scaling import published_document
 from ..report.training import seal_document, training_document
 from ..scaling.trials import published_trials, reproduction
 from ..sealing import SIGNATURE, check, signed_by
+from .training import Run
 
 
 def show(
-    run: str | Path,
+    run: str | Path | Run,
     *,
     every: bool = False,
     top: int = 10,
@@ -26,8 +27,8 @@ def show(
 
     Parameters
     ----------
-    run : path
-        The folder that `train` wrote.
+    run : path or Run
+        The folder that `train` wrote, or what it returned.
     every : bool
         All tables, and not the first screen alone.
     top : int
@@ -54,6 +55,14 @@ def show(
     ...     [one["scheme"] for one in fc.show(folder).document().data["cv"]]
     ['kfold', 'grouped']
     """
+    if not isinstance(run, str | Path):
+        if verify or signers is not None:
+            raise ParameterError("run", "must be the folder of a run to verify: a Run has no seal")
+        if not isinstance(run, Run):
+            raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
+        told = training_document(run.metrics, run.predictions, rank=top, run=run.folder, saved=run.folder is not None,
+                                 every=every, plot=plot)  # fmt: skip
+        return Answer(told)
     folder = Path(run)
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to verify")

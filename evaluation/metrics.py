@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Final
 
 import numpy as np
@@ -33,8 +34,8 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
     ParameterError
         Of ``interval``, the parameter that states it.
     """
-    if not (0 < level < 1 and least <= level <= most):
-        raise ParameterError("interval", f"must lie between {least:g} and {most:g}, got {level:g}: 0.9 means 90 %")
+    if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
+        raise ParameterError("interval", f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %")
 
 
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ..errors import DataError
+from ..errors import DataError, ParameterError, check_number
 from .lookup import find
 from .spec import GPU
 
@@ -43,6 +43,10 @@ WHOLE: Final = ("lanes", "chiplets", "llc_slices", "memory_controllers")
 """Counts in proportion; a scale model whose share of them is not a whole number has none."""
 
 
+_MOST: Final = 100
+"""Times a GPU: a larger one is none that somebody could ask about."""
+
+
 def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     """Return the scale model of a GPU with `size` compute units or chiplets, more or fewer than the GPU's.
 
@@ -53,13 +57,13 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     Raises
     ------
     DataError
-        If ``size`` is below 1, or whole compute units do not result.
+        If ``size`` is below 1 or over 100 times the GPU's, or whole compute units do not result.
     NotPublishedError
         If the GPU does not publish how many units it has.
     """
-    if size < 1:
-        raise DataError(f"a scale model of {gpu.name} needs at least one of its {_words(by)}, got {size}")
-    share = Fraction(size, int(gpu.require(by)))
+    units = int(gpu.require(by))
+    check_number("sizes", size, 1, _MOST * units)
+    share = Fraction(int(size), units)
     cus = share * int(gpu.require("cus"))
     if cus.denominator != 1:
         raise DataError(f"{size} {_words(by)} of {gpu.name} have no whole number of compute units ({float(cus):g})")
@@ -81,16 +85,19 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     )
 
 
-def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | None = None, by: By = "cus") -> list[GPU]:
+def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None, by: By = "cus") -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
     Raises DataError where the sizes do not increase, or one of them gives no scale model.
     """
     gpu = find(gpu)
-    chosen = halvings(int(gpu.require(by))) if sizes is None else list(sizes)
+    if by not in ("cus", "chiplets"):
+        raise ParameterError("by", f"must be cus or chiplets, got {by!r}")
+    chosen = halvings(int(gpu.require(by))) if sizes is None else [sizes] if isinstance(sizes, int) else list(sizes)
+    models = [scaled(gpu, size, by) for size in chosen]
     if any(second <= first for first, second in pairwise(chosen)):
         raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")
-    return [scaled(gpu, size, by) for size in chosen]
+    return models
 
 
 def halvings(size: int) -> list[int]:

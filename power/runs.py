@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_number
 from ..remarks import Remark, remark
 from ..traces.cleaning import binning
 from ..traces.cleaning.binning import MARGINS, margin_of
@@ -119,10 +119,12 @@ def plan(kernel_us: float, window_us: float) -> Plan:
     >>> chosen.row.runs, chosen.row.margin, chosen.executions, chosen.logs
     (200, 0.05, 9, 12)
     """
+    for name, value in (("kernel_us", kernel_us), ("window_us", window_us)):
+        check_number(name, value, 0, whole=False)
     if not 0 < kernel_us < math.inf:
         raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
-    if not 0 <= window_us < math.inf:
-        raise ParameterError("window_us", f"must not be negative, got {window_us:g}")
+    if window_us == math.inf:
+        raise ParameterError("window_us", "must be finite")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
     period_us = window_us or 1000.0
     return Plan(

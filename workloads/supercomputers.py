@@ -43,7 +43,7 @@ from typing import Final
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import ParameterError, UnknownGPUError
+from ..errors import ParameterError, UnknownGPUError, check_number
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
 from ..remarks import Remark, remark
@@ -213,10 +213,8 @@ def hpl(
     >>> 1.15e18 < found.predicted < 1.25e18
     True
     """
-    if nb < 1:
-        raise ParameterError("nb", f"must be at least 1, got {nb}")
-    if not 0.0 <= noise <= 1.0:
-        raise ParameterError("noise", f"must be from 0 to 1 (0.02 is 2 %), got {noise:g}")
+    check_number("nb", nb, 1)
+    check_number("noise", noise, 0, 1, whole=False)
     gpu = find(gpu)
     machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
     most = gpu.peak_tflops("fp64") / peak
@@ -224,9 +222,11 @@ def hpl(
     *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
     medians = [np.array([one.median]) for one, _ in spreads.values()]
     room = gpu.require("memory_gb") * GIB / 8.0
-    if n is not None and not nb <= n <= math.sqrt(gpus * room):
-        raise ParameterError("n", f"must be from {nb} to {math.sqrt(gpus * room):.0f}, the memory's size, got {n}")
-    if p is not None and (p < 1 or gpus % p):
+    if n is not None:
+        check_number("n", n, nb, int(math.sqrt(gpus * room)))  # the memory's size
+    if p is not None:
+        check_number("p", p, 1)
+    if p is not None and gpus % p:
         raise ParameterError("p", f"must divide the {gpus} devices, got {p}")
 
     def work(rows: int, columns: int) -> tuple[int, float]:
@@ -384,8 +384,8 @@ def kernel(
     asked = {"stream": (stream, 1.0), "kernel_share": (own_share, 1.0), "network_gbs": (network_gbs, math.inf)}
     part, own_part, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
-    most = int(room ** (1 / law.axes))
-    if not 2 <= points <= most:
+    check_number("points", points, 2)
+    if points > (most := int(room ** (1 / law.axes))):
         raise ParameterError("points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}")
     own = float(points) ** law.axes / gpus
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
@@ -488,9 +488,10 @@ def _panels(
 def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Spread, float]]) -> list[FloatArray]:
     """Return draws of every spread, shape (draws,) each; of each its name and the most that it may be."""
     check_level(level)
-    if devices < 1 or devices != int(devices):
-        raise ParameterError("gpus", f"must be a whole number of at least 1, got {devices}")
+    check_number("gpus", devices, 1)
     for name, (one, most) in spreads.items():
+        if not isinstance(one, Spread):
+            raise ParameterError(name, f"must be a {Spread.__module__}.Spread(median, sigma), got {one!r:.40}")
         if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
             bound = "" if most == math.inf else f" and at most {most:.3g}"
             raise ParameterError(

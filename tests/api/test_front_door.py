@@ -126,3 +126,42 @@ def test_the_columns_of_an_operator() -> None:
     assert fc.schema().loc["gemm"].equals(table)
     with pytest.raises(fc.DataError, match="did you mean gemm"):
         fc.schema("gem")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "asked"),
+    [
+        ("others", lambda _: fc.compare()),
+        ("others", lambda run: fc.compare(run)),
+        ("run", lambda run: fc.show(run, verify=True)),
+        ("run", lambda _: fc.show(3)),
+        ("kernel_us", lambda _: fc.power_plan("120", 1000)),
+        ("window_us", lambda _: fc.power_plan(120, "1000")),
+        ("gpus", lambda _: fc.forecast_hpl("MI300X", "8")),
+        ("n", lambda _: fc.forecast_hpl("MI300X", 8, n="large")),
+        ("noise", lambda _: fc.forecast_hpl("MI300X", 8, noise="some")),
+        ("stream", lambda _: fc.forecast_hpcg("MI300X", 8, stream=0.8)),
+        ("points", lambda _: fc.forecast_kernel("fft", "MI300X", 8, points="64")),
+        ("data", lambda _: fc.scale_counters([])),
+        ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[1_000_000])),
+        ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[38.5])),
+        ("by", lambda _: fc.scale_configs("MI300X", by="xcd")),
+        ("interval", lambda run: fc.predict(run, fc.read(where=GEMMS), interval="0.9")),
+        ("budget", lambda run: fc.advise(run, fc.read(where=GEMMS), budget="2h")),
+    ],
+)
+def test_what_cannot_be_a_value_is_named_by_its_parameter(parameter: str, asked: Any, run: fc.Run) -> None:
+    with pytest.raises(ParameterError) as caught:
+        asked(run)
+    assert caught.value.parameter == parameter
+
+
+def test_a_run_in_memory_is_shown_as_its_folder_is(run: fc.Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    told = [
+        [one["selected"] for one in fc.show(of).document().data["cv"]]
+        for of in (fc.load(tmp_path / "run"), tmp_path / "run")
+    ]
+    assert told[0] == told[1]
+    names = [one["selected"]["name"] for one in fc.show(run).document().data["cv"]]
+    assert names == [one["name"] for one in told[0]]
