@@ -284,10 +284,12 @@ def compare(
     called = ["first", "second", *(f"no. {place}" for place in range(3, len(given) + 1))]
     names = _names([Path(one if isinstance(one, str | Path) else getattr(one, "folder", None) or name)
                     for one, name in zip(given, called, strict=True)])  # fmt: skip
-    answers = [found for one in given if (found := _answers(one)) is not None]
+    held = [(name, _answers(one)) for one, name in zip(given, names, strict=True)]
+    answers = [found | {"called": name} for name, found in held if found is not None]
     if 0 < len(answers) < len(given):
-        other = next(name for one, name in zip(given, names, strict=True) if _answers(one) is None)
-        raise DataError(f"{other} holds no answers with intervals, as others do: give those of one kind")
+        other = next(name for name, found in held if found is None)
+        what = f"{other} holds no answers with intervals, as {answers[0]['called']} does: give those of one kind"
+        raise DataError(what)
     if len(answers) == len(given):
         pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
@@ -487,7 +489,8 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     if metrics[0] != metrics[1]:
         raise DataError(f"{metrics[0]} and {metrics[1]} cannot be compared: give predictions of one metric")
     names = prediction_columns(metrics[0])
-    sides = same_workloads(found[0], found[1], names["predicted"], {"duration_us", metrics[0]})
+    called = first["called"], second["called"]
+    sides = same_workloads(found[0], found[1], names["predicted"], {"duration_us", metrics[0]}, called)
     one, other = (side[[*names.values()]].astype(float) for side in sides)
     same = (one - other).abs() <= _DIGITS * one.abs()
     same.loc[sides[0]["level"] != sides[1]["level"], [names["lower"], names["upper"]]] = True

@@ -169,7 +169,11 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 
 def same_workloads(
-    first: pd.DataFrame, second: pd.DataFrame, predicted: str, measured: Collection[str]
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    predicted: str,
+    measured: Collection[str],
+    names: tuple[str, str] = ("the first table", "the second table"),
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of one workload in two tables of predictions beside each other, in the order of the first.
 
@@ -181,6 +185,8 @@ def same_workloads(
         Column of the prediction; those before it say which workload a row is. Rows without one are left out.
     measured : collection of str
         Columns before it that do not, as ``source`` does where the files were not the same ones, and the host.
+    names : tuple of str
+        What errors call the two.
 
     Raises
     ------
@@ -188,14 +194,15 @@ def same_workloads(
         No workload is predicted in both, a table lacks a column by which the other tells workloads apart, or has one
         more often.
     """
-    sides = [frame[frame[predicted].gt(0)].reset_index(drop=True) for frame in (first, second)]
+    whole = [frame.reset_index(drop=True) for frame in (first, second)]
+    sides = [frame[frame[predicted].gt(0)] for frame in whole]
     common = [name for name in first.columns[: list(first.columns).index(predicted)] if name in second]
     by = [name for name in common if name not in (*measured, "device")]
-    for side, other, which in ((*sides, "second"), (*sides[::-1], "first")):
+    for side, other, which in ((*sides, names[1]), (*sides[::-1], names[0])):
         told = side.columns[: list(side.columns).index(predicted)]
         told = [name for name in told if name not in (*measured, "source") and name not in other]
         if lost := [name for name in told if len(side[name].unique()) > 1]:
-            raise DataError(f"the {which} table has no column {lost[0]}, which tells the workloads of the other apart")
+            raise DataError(f"{which} has no column {lost[0]}, which tells the workloads of the other apart")
     if any(len(side["target"].unique()) > 1 for side in sides):
         by.append("target")
     for keys in (by, [name for name in by if name != "source"]):
@@ -207,8 +214,8 @@ def same_workloads(
             if len(unlike := counts[counts[0] != counts[1]]):
                 told = keyed[0][keyed[0].set_index(keys).index == unlike.index[0]]["place"].iloc[0]
                 times = " and ".join(str(count) for count in unlike.iloc[0])
-                what = f"the workload of row {told + 1} of the first table is predicted {times} times"
-                raise DataError(f"{what} in the two: keep as many in each")
+                what = f"the workload of row {told + 1} of {names[0]} is predicted {times} times"
+                raise DataError(f"{what} in {names[0]} and {names[1]}: keep as many in each")
             one, other = (side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True))
             return one.reset_index(drop=True), other.reset_index(drop=True)
     raise DataError("no workload is predicted in both: there is nothing to compare")

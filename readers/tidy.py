@@ -56,6 +56,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "heads": ("num_heads", "num_attention_heads", "num_query_heads", "n_heads"),
     "kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
     "head_dim": ("head_size",),
+    "model_dim": ("hidden_size", "d_model"),
     "inter_dim": ("moe_intermediate_size",),
     "rows": (),
     "cols": ("columns",),
@@ -339,18 +340,18 @@ def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows_and_cols(rows: pd.DataFrame) -> None:
-    """Read B x H of row-wise and element-wise operators as rows x cols, in place."""
-    size = next((name for name in ("H", "h") if name in rows), None)
-    if size is None or "batch" not in rows:
-        return
+    """Read B x H, or tokens x hidden size, of row-wise and element-wise operators as rows x cols, in place."""
     flat = rows["op"].isin([name for name, op in OPS.items() if "rows" in op.dims])
-    for name, given in (("rows", "batch"), ("cols", size)):
-        if name not in rows:
-            rows[name] = np.nan
-        rows[name] = rows[name].where(~flat | rows[name].notna(), rows[given])
-        rows[given] = rows[given].mask(flat, np.nan)
-    if rows[size].isna().all():
-        del rows[size]
+    for pair in (("batch", "H"), ("batch", "h"), ("tokens", "model_dim")):
+        if not flat.any() or not {*pair} <= set(rows):
+            continue
+        for name, given in zip(("rows", "cols"), pair, strict=True):
+            if name not in rows:
+                rows[name] = np.nan
+            rows[name] = rows[name].where(~flat | rows[name].notna(), rows[given])
+            rows[given] = rows[given].mask(flat, np.nan)
+        if rows[pair[1]].isna().all():
+            del rows[pair[1]]
 
 
 def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:

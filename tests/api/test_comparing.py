@@ -297,11 +297,11 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
     assert list(fc.compare(found, found, nowhere).document().data["pairs"][1]["unknown"]) == ["no. 3"]
     kept = rows.drop(columns=["source", "group"], errors="ignore")
     for what, wrong, message in (
-        ("lost", kept.drop(columns="m"), "the second table has no column m"),
+        ("lost", kept.drop(columns="m"), "lost.csv has no column m"),
         (
             "twice",
             pd.concat([kept.head(1).assign(predicted_us=9.0), kept]),
-            "row 1 of the first table is predicted 1 and 2 times",
+            "row 1 of first is predicted 1 and 2 times in first and twice.csv",
         ),
         ("metric", rows.drop(columns="level"), "metric.csv: holds no predictions .* level is missing"),
         ("empty", rows.head(0), "empty.csv: holds no prediction"),

@@ -209,6 +209,16 @@ def test_pytorch_operators(tmp_path: Path) -> None:
     assert measured.notes == (remark("fp32-assumed", rows=1, files=("mine.csv",)),)
 
 
+def test_a_models_configuration_names_the_sizes_of_experts_and_of_norms(tmp_path: Path) -> None:
+    head = "device,op,num_tokens,hidden_size,moe_intermediate_size,num_experts,num_experts_per_tok,gated,torch_dtype,us"
+    lines = (head, "MI300X,moe,64,4096,1536,128,8,1,bf16,300", "MI300X,rms_norm,32,2048,,,,,bf16,5")
+    found = read_csv(tmp_path, *lines).frame
+    assert found[["tokens", "model_dim", "rows", "cols"]].fillna(-1).to_numpy().tolist() == [
+        [64, 4096, -1, -1],
+        [-1, -1, 32, 2048],
+    ]
+
+
 def test_the_users_number_format_stands_before_the_assumption(tmp_path: Path) -> None:
     measured = read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtype_a="torch.bfloat16")
     assert measured.frame["dtype_a"].tolist() == ["bf16"]
