@@ -204,8 +204,8 @@ def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> d
     """Return what each model errs by on the workloads that are not irregular, under a scheme; nothing where all are."""
     if not irregular.any() or irregular.all():
         return {}
-    own = predictions[predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]]
-    errors = own.groupby("model", sort=False)["ape"].mean()
+    own = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]
+    errors = predictions.loc[own, ["model", "ape"]].groupby("model", sort=False)["ape"].mean()
     return {"regular": {"rows": int((~irregular).sum()), "irregular": int(irregular.sum()), "e_out": errors.to_dict()}}
 
 

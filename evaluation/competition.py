@@ -107,6 +107,11 @@ class Competition:
 
     def _long(self, dataset: Dataset) -> Iterator[pd.DataFrame]:
         names = [candidate.name for candidate in self.baselines]
+        texts: dict[str, Any] = {
+            "group": pd.Series(dataset.groups.astype(str))
+        }  # once: the parts of a table share them
+        if "source" in dataset.rows:
+            texts["source"] = dataset.rows["source"].astype(str).reset_index(drop=True)
         for scheme, result in self.evaluation.schemes.items():
             own = result.predictions[[name for name in names if name in result.predictions]]
             every = pd.concat([result.predictions, result.partial], axis=1)
@@ -116,10 +121,9 @@ class Competition:
                 frame["scheme"], frame["model"] = scheme, str(name)
                 frame["observed"], frame["predicted"] = dataset.y, predicted
                 frame["ape"], frame["fold"] = ape(dataset.y, predicted), result.folds
-                frame["group"] = dataset.groups.astype(str)
-                if "source" in dataset.rows:
-                    frame["source"] = dataset.rows["source"].astype(str).to_numpy()
-                yield pd.concat([frame, own.reset_index(drop=True)], axis=1)[np.isfinite(predicted)]
+                frame = pd.concat([frame.assign(**texts), own.reset_index(drop=True)], axis=1)
+                there = np.isfinite(predicted)
+                yield frame if there.all() else frame[there]
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.

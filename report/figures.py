@@ -320,7 +320,8 @@ def _short(values: np.ndarray) -> np.ndarray:
 
 def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
-    of_scheme = predictions[predictions["scheme"] == cv["scheme"]]
+    laws = [row["name"] for row in cv.get("baselines") or [] if row["name"] in predictions]
+    of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], ["model", "row", "observed", "ape", *laws]]
     found = {str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model")["ape"]}
     first = of_scheme.drop_duplicates("row")
     for row in cv.get("baselines") or []:
