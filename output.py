@@ -53,6 +53,14 @@ def check_output(out: Path, names: Collection[str], data: Iterable[Path] = ()) -
             raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
         for name in names:
             _check_unread(out / name, data)
+    check_folder(out)
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a new folder whose name is that of a file, and one where nothing can be written (`check_place`)."""
+    if out.suffix.lower() in (".html", *PREDICTION_FORMATS) and not out.is_dir():
+        what = f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
+        raise DataError(what, source=str(out))
     check_place(Path(os.path.realpath(out)))
 
 

@@ -18,7 +18,7 @@ import msgspec
 from .. import output as json_text
 from .. import sealing
 from ..errors import ArtifactError, DataError, few
-from ..output import check_place, whole_folder
+from ..output import check_folder, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
@@ -146,7 +146,7 @@ def check_run_folder(folder: Path) -> None:
             known = {*PARTS, sealing.SIGNATURE}
             if others := sorted(one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."):
                 raise ArtifactError(f"{folder} holds what is not of the run ({few(others)}): move it elsewhere first")
-    check_place(Path(os.path.realpath(folder)))
+    check_folder(folder)
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

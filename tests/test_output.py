@@ -210,3 +210,12 @@ def test_guarding_is_undone_exactly(texts: list[str]) -> None:
     guarded = _guarded(pa.table({"a": texts}))["a"].to_pylist()
     assert [unguarded(text) for text in guarded] == texts
     assert not any(text.lstrip(" ").startswith(tuple("=+-@\t\r\n")) for text in guarded)
+
+
+@pytest.mark.parametrize("name", ["answer.html", "answer.csv", "answer.JSON"])
+def test_a_new_folder_is_not_called_as_a_file_is(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"{name}: would be a folder"):
+        check_output(tmp_path / name, ["a.json", "a.html"])
+    (tmp_path / name).mkdir()
+    check_output(tmp_path / name, ["a.json", "a.html"])
+    check_output(tmp_path / "release-0.10", ["a.json", "a.html"])
