@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from .. import __version__
 from ..output import visible
-from .options import INTERRUPTED, refuse, run_command
+from . import options as opt
 
 START: Final = """\
 flopcast predicts GPU kernel times on other GPUs, at other sizes and for new workloads, from measured profiles.
@@ -81,7 +81,7 @@ def load(name: str) -> Any:
         made = get_command(module.app)
     else:
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(name)(run_command(module.command))
+        single.command(name)(opt.run_command(module.command))
         made = get_command(single)
     if examples := getattr(module, "EXAMPLES", ()):
         made.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in examples)])
@@ -97,7 +97,7 @@ def _legible(command: Any) -> Any:
                 return call(*args, **kwargs)
             except Exception as error:
                 if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
-                    refuse(f"{max(error.param.opts, key=len)} {error.message.rstrip('.')}")
+                    opt.refuse(f"{max(error.param.opts, key=len)} {error.message.rstrip('.')}")
                 if isinstance(given := getattr(error, "message", None), str):
                     error.message = visible(given)  # pyrefly: ignore[missing-attribute]
                 raise
@@ -123,7 +123,7 @@ def _each_once(command: Any) -> Callable[..., Any]:
             if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
                 given = [word for word in words if word.partition("=")[0] in one.opts]
                 if len(given) > 1:
-                    refuse(f"{max(one.opts, key=len)} is given {len(given)} times and takes one value")
+                    opt.refuse(f"{max(one.opts, key=len)} is given {len(given)} times and takes one value")
         return make(name, args, *rest, **kwargs)
 
     return careful
@@ -138,7 +138,7 @@ class _Unloaded(TyperCommand):
             command = load(str(self.name))
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(opt.INTERRUPTED) from None
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
@@ -165,7 +165,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _common(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = (
+    version: Annotated[bool, opt.option("Print the version.", spelt="--version", callback=_version, is_eager=True)] = (
         False
     ),
 ) -> None:
@@ -194,7 +194,7 @@ def _run(command: Callable[[], Any]) -> None:
         command()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(opt.INTERRUPTED)
     except Exception:  # a bug, whose message may hold what the data hold
         print(visible(traceback.format_exc()), end="", file=sys.stderr)
         sys.exit(1)

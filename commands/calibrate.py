@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..output import check_file, whole_file
-from .options import JsonOption, announce
+from . import options as opt
 
 PLACE = 45
 EXAMPLES = ("flopcast calibrate runs.csv --prior vllm-0.10.0 -o mine.toml",)
@@ -21,19 +21,17 @@ def command(
             metavar="CASES", help="CSV: a row per run, columns as forecast's cases, and measured; or runs of serving."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for forecast --release: .toml, of serving .parquet.")],
-    name: Annotated[str, typer.Option(help="Name of the release.")] = "own",
-    prior: Annotated[
-        str | None, typer.Option(help="A known release to start from: one or two runs then sharpen it.")
-    ] = None,
-    as_json: JsonOption = False,
+    out: Annotated[Path, opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o")],
+    name: Annotated[str, opt.option("Name of the release.")] = "own",
+    prior: Annotated[str | None, opt.option("A known release to start from: one or two runs then sharpen it.")] = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
 
     Runs of serving (vllm bench serve, ...) are added to those that the forecast of serving has learnt from.
     """
     check_file(out, (".toml", ".parquet"), [cases])
-    announce("fitting the constants", quiet=as_json)
+    opt.announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate  # here: what it imports takes seconds
     from ..errors import ParameterError
     from ..report.forecast import learnt_document, release_document

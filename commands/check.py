@@ -11,25 +11,7 @@ import typer
 from ..errors import check_margin
 from ..output import check_output
 from ..report.run_folder import check_run_folder
-from .options import (
-    AllOption,
-    DefaultOption,
-    GroupOption,
-    HostOption,
-    IntervalOption,
-    JsonOption,
-    KeepOption,
-    MarginOption,
-    RunArgument,
-    SeedOption,
-    TargetOption,
-    UnitOption,
-    WhereOption,
-    announce,
-    check_data,
-    made_by,
-    parse_rows,
-)
+from . import options as opt
 
 PLACE = 60
 EXAMPLES = (
@@ -42,24 +24,24 @@ FILES = ("check.json", "check.html")
 
 def command(
     context: typer.Context,
-    run: RunArgument,
+    run: opt.RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
-    host: HostOption = None,
-    target: TargetOption = None,
-    interval: IntervalOption = 0.9,
-    margin: MarginOption = 0.10,
+    host: opt.HostOption = None,
+    target: opt.TargetOption = None,
+    interval: opt.IntervalOption = 0.9,
+    margin: opt.MarginOption = 0.10,
     corrected: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where the run is shifted, save it corrected by the factor.")
+        Path | None, opt.option("Where the run is shifted, save it corrected by the factor.", "FOLDER")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for check.json and check.html.")] = None,
-    where: WhereOption = None,
-    group: GroupOption = None,
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    keep: KeepOption = None,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    out: Annotated[Path | None, opt.option("Folder for check.json and check.html.", spelt="--out -o")] = None,
+    where: opt.WhereOption = None,
+    group: opt.GroupOption = None,
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    keep: opt.KeepOption = None,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
 
@@ -73,11 +55,11 @@ def command(
         "target": target,
         "interval": interval,
         "margin": check_margin(margin),
-        **parse_rows(where, unit, default, group=group, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
         "seed": seed,
     }
-    check_data([run, *data])
-    announce(f"loading {run}", quiet=as_json)
+    opt.check_data([run, *data])
+    opt.announce(f"loading {run}", quiet=as_json)
     from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show, shown_progress
 
@@ -98,6 +80,6 @@ def command(
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))
     if out is not None:
-        found.save(out, made_by(context))
+        found.save(out, opt.made_by(context))
     saved = [Path(found.facts.saved)] if found.facts.saved else []
     show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

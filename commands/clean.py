@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ParameterError
 from ..output import check_table
-from .options import AllOption, DefaultOption, JobsOption, JsonOption, announce, parse_defaults
+from . import options as opt
 
 PLACE = 110
 EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
@@ -18,34 +18,32 @@ EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Traces: files and folders, any formats.")],
     mad: Annotated[
-        float | None, typer.Option(help="MAD that repeats may lie from their median; 0: no filter.", show_default="7")
+        float | None, opt.option("MAD that repeats may lie from their median; 0: no filter.", shown="7")
     ] = None,
     steps: Annotated[
-        str, typer.Option(metavar="stable|all|A:B", help="Profiler's steps to keep; A:B is from number A to B.")
+        str, opt.option("Profiler's steps to keep; A:B is from number A to B.", "stable|all|A:B")
     ] = "stable",
     warm_up: Annotated[
-        bool | None,
-        typer.Option("--warm-up/--no-warm-up", help="Leave out warm-up (MSER-5).", show_default="warm-up"),
+        bool | None, opt.option("Leave out warm-up (MSER-5).", spelt="--warm-up/--no-warm-up", shown="warm-up")
     ] = None,
-    golden: Annotated[bool, typer.Option("--golden", help="Keep the fullest execution-time bin only.")] = False,
+    golden: Annotated[bool, opt.option("Keep the fullest execution-time bin only.", spelt="--golden")] = False,
     join: Annotated[
-        bool, typer.Option("--join", help="Traces of one program that profile different kernels or counters.")
+        bool, opt.option("Traces of one program that profile different kernels or counters.", spelt="--join")
     ] = False,
     cover: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A full trace, or kernel names: prove that all are covered.")
+        Path | None, opt.option("A full trace, or kernel names: prove that all are covered.", "FILE")
     ] = None,
     epochs: Annotated[
-        str | None,
-        typer.Option("--epochs", metavar="RULE", help="A row per epoch: step, kernels:N, flops:X or marker:REGEX."),
+        str | None, opt.option("A row per epoch: step, kernels:N, flops:X or marker:REGEX.", "RULE", spelt="--epochs")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Measurement table: .parquet, .csv or .xlsx.")] = None,
+    out: Annotated[Path | None, opt.option("Measurement table: .parquet, .csv or .xlsx.", spelt="--out -o")] = None,
     removed: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Table of everything left out: .parquet, .csv or .xlsx.")
+        Path | None, opt.option("Table of everything left out: .parquet, .csv or .xlsx.", "FILE")
     ] = None,
-    default: DefaultOption = None,
-    jobs: JobsOption = -1,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    default: opt.DefaultOption = None,
+    jobs: opt.JobsOption = -1,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     for parameter, path in (("out", out), ("removed", removed)):
@@ -53,8 +51,8 @@ def command(
             check_table(path, parameter, data)
     if out is not None and removed is not None and out.resolve() == removed.resolve():
         raise ParameterError("removed", f"must be another file than --out, got {str(removed)!r}")
-    columns = parse_defaults(default)
-    announce("reading the traces", quiet=as_json)
+    columns = opt.parse_defaults(default)
+    opt.announce("reading the traces", quiet=as_json)
     from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before
     from ..report.cleaning import cleaning_document
     from ..report.terminal import show

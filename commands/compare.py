@@ -8,18 +8,7 @@ from typing import Annotated
 import typer
 
 from ..output import check_output
-from .options import (
-    AllOption,
-    DefaultOption,
-    IntervalOption,
-    JsonOption,
-    SeedOption,
-    WhereOption,
-    announce,
-    check_data,
-    made_by,
-    parse_defaults,
-)
+from . import options as opt
 
 PLACE = 50
 EXAMPLES = (
@@ -42,13 +31,13 @@ def command(
     others: Annotated[
         list[Path], typer.Argument(metavar="OTHERS", help="Others of its kind, each compared with the first.")
     ],
-    interval: IntervalOption = 0.95,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for compare.json and compare.html.")] = None,
-    where: WhereOption = None,
-    seed: SeedOption = 0,
-    default: DefaultOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.95,
+    out: Annotated[Path | None, opt.option("Folder for compare.json and compare.html.", spelt="--out -o")] = None,
+    where: opt.WhereOption = None,
+    seed: opt.SeedOption = 0,
+    default: opt.DefaultOption = None,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Compare runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
 
@@ -59,13 +48,13 @@ def command(
     """
     if out is not None:
         check_output(out, FILES, [first, *others])
-    columns = parse_defaults(default)
-    check_data([first, *others])
-    announce("reading them", quiet=as_json)
+    columns = opt.parse_defaults(default)
+    opt.check_data([first, *others])
+    opt.announce("reading them", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = compare(first, *others, interval=interval, where=where, default=columns, seed=seed)
     if out is not None:
-        found.save(out, made_by(context))
+        found.save(out, opt.made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

@@ -8,24 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..output import check_file
-from .options import (
-    AllOption,
-    DefaultOption,
-    GroupOption,
-    HostOption,
-    JobsOption,
-    JsonOption,
-    MetricOption,
-    QuietOption,
-    SeedOption,
-    UnitOption,
-    WhereOption,
-    WithoutFeaturesOption,
-    check_data,
-    parse_assigned_counts,
-    parse_gpu,
-    parse_rows,
-)
+from . import options as opt
 
 PLACE = 80
 EXAMPLES = ("flopcast counters profiles/ --host MI300X --target MI355X --max-passes 2 --out pmc.txt",)
@@ -34,29 +17,25 @@ EXAMPLES = ("flopcast counters profiles/ --host MI300X --target MI355X --max-pas
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],
     target: Annotated[
-        str,
-        typer.Option(
-            metavar="GPU", help="Device to predict: a name or a TOML file; to train over several, their names or all."
-        ),
+        str, opt.option("Device to predict: a name or a TOML file; to train over several, their names or all.", "GPU")
     ],
-    host: HostOption = None,
-    max_passes: Annotated[int, typer.Option(help="Most passes of the profiler to try.")] = 2,
-    without_features: WithoutFeaturesOption = None,
+    host: opt.HostOption = None,
+    max_passes: Annotated[int, opt.option("Most passes of the profiler to try.")] = 2,
+    without_features: opt.WithoutFeaturesOption = None,
     per_pass: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BLOCK=N", help="Counters of a hardware block in a pass, e.g. SQ=8 (repeatable)."),
+        list[str] | None, opt.option("Counters of a hardware block in a pass, e.g. SQ=8 (repeatable).", "BLOCK=N")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Input file for rocprofv3 to write: .txt.")] = None,
-    where: WhereOption = None,
-    group: GroupOption = None,
-    metric: MetricOption = "duration_us",
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    seed: SeedOption = 0,
-    jobs: JobsOption = -1,
-    every: AllOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    out: Annotated[Path | None, opt.option("Input file for rocprofv3 to write: .txt.", spelt="--out -o")] = None,
+    where: opt.WhereOption = None,
+    group: opt.GroupOption = None,
+    metric: opt.MetricOption = "duration_us",
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    seed: opt.SeedOption = 0,
+    jobs: opt.JobsOption = -1,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
 ) -> None:
     """Say which few hardware counters keep the accuracy, with how many passes of the profiler.
 
@@ -65,14 +44,14 @@ def command(
     if out is not None:
         check_file(out, (".txt",), data)
     settings: dict[str, Any] = {
-        "host": parse_gpu(host),
-        "target": parse_gpu(target),
+        "host": opt.parse_gpu(host),
+        "target": opt.parse_gpu(target),
         "max_passes": max_passes,
         "without_features": without_features or (),
-        "per_pass": parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
-        **parse_rows(where, unit, default, group=group),
+        "per_pass": opt.parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
+        **opt.parse_rows(where, unit, default, group=group),
     }
-    check_data(data)
+    opt.check_data(data)
     from ..report.terminal import shown_progress
 
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:

@@ -8,19 +8,7 @@ from typing import Annotated
 import typer
 
 from ..output import check_output
-from .options import (
-    AllOption,
-    DefaultOption,
-    IntervalOption,
-    JsonOption,
-    RunArgument,
-    UnitOption,
-    WhereOption,
-    announce,
-    check_data,
-    made_by,
-    parse_rows,
-)
+from . import options as opt
 
 PLACE = 25
 EXAMPLES = ("flopcast explain runs/fp8 new.csv --row 3",)
@@ -29,27 +17,27 @@ FILES = ("explain.json", "explain.html")
 
 def command(
     context: typer.Context,
-    run: RunArgument,
+    run: opt.RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
-    row: Annotated[int, typer.Option(help="Which row, counted from 1.")] = 1,
-    interval: IntervalOption = 0.9,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for explain.json and explain.html.")] = None,
-    where: WhereOption = None,
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    row: Annotated[int, opt.option("Which row, counted from 1.")] = 1,
+    interval: opt.IntervalOption = 0.9,
+    out: Annotated[Path | None, opt.option("Folder for explain.json and explain.html.", spelt="--out -o")] = None,
+    where: opt.WhereOption = None,
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
     if out is not None:
         check_output(out, FILES, [run, *data])
-    settings = parse_rows(where, unit, default)
-    check_data([run, *data])
-    announce(f"loading {run}", quiet=as_json)
+    settings = opt.parse_rows(where, unit, default)
+    opt.check_data([run, *data])
+    opt.announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = explain(run, data, row, interval=interval, **settings)
     if out is not None:
-        found.save(out, made_by(context))
+        found.save(out, opt.made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..output import dumps, visible
-from .options import JsonOption, QuietOption, announce
+from . import options as opt
 
 PLACE = 190
 EXAMPLES = ("flopcast fetch aiter",)
@@ -26,15 +26,13 @@ def command(
         ),
     ],
     cache: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where they are kept.", show_default="$FLOPCAST_CACHE, or ~/.cache"),
+        Path | None, opt.option("Where they are kept.", "FOLDER", shown="$FLOPCAST_CACHE, or ~/.cache")
     ] = None,
     wheel: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.whl", help="The wheel with the tables, brought by hand: needs no network."),
+        Path | None, opt.option("The wheel with the tables, brought by hand: needs no network.", "FILE.whl")
     ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
 ) -> None:
     """Bring public tables to try (of AITER, MIOpen, AIConfigurator) to a cache, and print their folder.
 
@@ -45,7 +43,7 @@ def command(
     nothing in it is installed or run. What came, and from where, is said on
     standard error: `$(flopcast fetch aiter)` is the folder alone.
     """
-    announce(f"fetching {name}", quiet=quiet)
+    opt.announce(f"fetching {name}", quiet=quiet)
     from ..datasets.fetching import fetch  # here: the options are known before
 
     fetched = fetch(name, cache, wheel)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import AllOption, DefaultOption, JsonOption, announce, parse_defaults
+from . import options as opt
 
 PLACE = 160
 EXAMPLES = ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",)
@@ -16,18 +16,16 @@ EXAMPLES = ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --st
 def command(
     traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="One file or folder for each trace.")],
     unprofiled_us: Annotated[
-        float | None, typer.Option(help="Time of one step from end to end without a profiler, µs.")
+        float | None, opt.option("Time of one step from end to end without a profiler, µs.")
     ] = None,
-    steps_per_trace: Annotated[
-        int | None, typer.Option(help="Steps each trace holds, where it does not record them.")
-    ] = None,
-    default: DefaultOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    steps_per_trace: Annotated[int | None, opt.option("Steps each trace holds, where it does not record them.")] = None,
+    default: opt.DefaultOption = None,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Say what each profiler adds to a workload, and which of them to believe."""
-    columns = parse_defaults(default)
-    announce("reading the traces", quiet=as_json)
+    columns = opt.parse_defaults(default)
+    opt.announce("reading the traces", quiet=as_json)
     from ..api.profilers import fidelity  # here: what it imports takes seconds, and the options are checked before
     from ..report.profilers import fidelity_document
     from ..report.terminal import show

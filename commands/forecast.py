@@ -20,23 +20,7 @@ from typer.core import TyperGroup
 from ..errors import ParameterError
 from ..hardware import find
 from ..output import FORMATS, check_file, check_output
-from .options import (
-    MORE,
-    AllOption,
-    ChakraOption,
-    IntervalOption,
-    JsonOption,
-    NeedOption,
-    SeedOption,
-    WhereOption,
-    announce,
-    check_chakra,
-    check_data,
-    gpu_names,
-    made_by,
-    model_names,
-    run_command,
-)
+from . import options as opt
 
 PLACE = 44
 EXAMPLES = (
@@ -92,25 +76,24 @@ def spread(text: str) -> tuple[float, float]:
 
 
 def _counted(text: str, default: str | bool = False, panel: str | None = None) -> Any:
-    return typer.Option(parser=counts, metavar="N[,...]|N:N", help=text, show_default=default, rich_help_panel=panel)
+    return opt.option(text, "N[,...]|N:N", panel, shown=default, parser=counts)
 
 
 def _named(text: str, default: str | bool = False, panel: str | None = None, **how: Any) -> Any:
-    look = {"metavar": "NAME[,...]", "show_default": default, "rich_help_panel": panel}
-    return typer.Option(parser=names, help=text, **look, **how)
+    return opt.option(text, "NAME[,...]", panel, shown=default, parser=names, **how)
 
 
 def _limit(text: str, metavar: str) -> Any:
-    return typer.Option(metavar=metavar, help=text, show_default=False, rich_help_panel=SERVE)
+    return opt.option(text, metavar, SERVE, shown=False)
 
 
 def _drawn(text: str, default: str | bool) -> Any:
-    return typer.Option(parser=spread, metavar="MEDIAN[±SPREAD]", help=text, show_default=default, rich_help_panel=MORE)
+    return opt.option(text, "MEDIAN[±SPREAD]", opt.MORE, shown=default, parser=spread)
 
 
 NETWORK_GBS = "GB/s between nodes per GPU, one way."
 GpuOption = Annotated[
-    Any, _named("GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=gpu_names)
+    Any, _named("GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=opt.gpu_names)
 ]
 GpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.")]
 TpOption = Annotated[Any, _counted("GPUs that share each layer.", panel=CUTS)]
@@ -118,44 +101,31 @@ PpOption = Annotated[Any, _counted("Stages that the layers are cut into.", panel
 EpOption = Annotated[Any, _counted("GPUs that share the experts.", panel=CUTS)]
 DtypeOption = Annotated[Any, _named("Format of weights and products: fp8, bf16, ...", "that of the model")]
 ReleaseOption = Annotated[
-    Any, _named("Software release, such as vllm-0.10.0, or the file of flopcast calibrate.", "any", MORE)
+    Any, _named("Software release, such as vllm-0.10.0, or the file of flopcast calibrate.", "any", opt.MORE)
 ]
-NetworkGbsOption = Annotated[
-    Any,
-    typer.Option(parser=numbers, metavar="GB/S[,...]", help=NETWORK_GBS, show_default="50", rich_help_panel=CUTS),
-]
+NetworkGbsOption = Annotated[Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, shown="50", parser=numbers)]
 NetworkUsOption = Annotated[
-    Any,
-    typer.Option(
-        parser=numbers,
-        metavar="US[,...]",
-        help="Time of a message between nodes, µs.",
-        show_default="10",
-        rich_help_panel=CUTS,
-    ),
+    Any, opt.option("Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=numbers)
 ]
 NodeGpusOption = Annotated[Any, _counted("GPUs that share links in a node.", "8", CUTS)]
 RunOption = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="RUN", help="Run folder of train: its model goes before any law.", rich_help_panel=MORE),
+    list[Path] | None, opt.option("Run folder of train: its model goes before any law.", "RUN", opt.MORE)
 ]
 DataOption = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="DATA", help="Measured kernels, in place of laws (repeatable).", rich_help_panel=MORE),
+    list[Path] | None, opt.option("Measured kernels, in place of laws (repeatable).", "DATA", opt.MORE)
 ]
 PriceOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="PRICE|GPU=PRICE,...",
-        help="Of a GPU for an hour, as in $2.5/h or MI300X=2.5,H200=3.5; the answer has the cost.",
-        show_default=False,
+    opt.option(
+        "Of a GPU for an hour, as in $2.5/h or MI300X=2.5,H200=3.5; the answer has the cost.",
+        "PRICE|GPU=PRICE,...",
+        shown=False,
     ),
 ]
 OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="Folder for the page, its JSON and a table; or the table alone, .csv."),
+    Path | None, opt.option("Folder for the page, its JSON and a table; or the table alone, .csv.", spelt="--out -o")
 ]
-RankGpuOption = Annotated[str, typer.Option(metavar="NAME", help="GPUs that are asked about: names or TOML files.")]
+RankGpuOption = Annotated[str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")]
 RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)]
 
 MODEL: Final = "MODEL"
@@ -193,7 +163,7 @@ def run_(
         typer.Argument(
             metavar="MODEL",
             help="A known name, a config.json; operators: CSV, JSON graph of layers, execution trace, ONNX.",
-            autocompletion=model_names,
+            autocompletion=opt.model_names,
         ),
     ],
     gpu: GpuOption = None,
@@ -214,48 +184,33 @@ def run_(
     network_gbs: NetworkGbsOption = None,
     network_us: NetworkUsOption = None,
     node_gpus: NodeGpusOption = None,
-    kv_dtype: Annotated[Any, _named("Format of the cache.", "that of the weights", MORE)] = None,
-    max_num_seqs: Annotated[Any, _counted("Requests that may run at once.", "1024", MORE)] = None,
-    max_batched_tokens: Annotated[Any, _counted("Tokens of the largest step.", "65536", MORE)] = None,
+    kv_dtype: Annotated[Any, _named("Format of the cache.", "that of the weights", opt.MORE)] = None,
+    max_num_seqs: Annotated[Any, _counted("Requests that may run at once.", "1024", opt.MORE)] = None,
+    max_batched_tokens: Annotated[Any, _counted("Tokens of the largest step.", "65536", opt.MORE)] = None,
     memory_utilisation: Annotated[
-        Any,
-        typer.Option(
-            parser=numbers,
-            metavar="PART[,...]",
-            help="Part of the memory that may be used.",
-            show_default="0.9",
-            rich_help_panel=MORE,
-        ),
+        Any, opt.option("Part of the memory that may be used.", "PART[,...]", opt.MORE, shown="0.9", parser=numbers)
     ] = None,
     release: ReleaseOption = None,
     eager: Annotated[
-        bool | None, typer.Option("--eager", help="Kernels are launched one by one, no graph.", rich_help_panel=MORE)
+        bool | None, opt.option("Kernels are launched one by one, no graph.", panel=opt.MORE, spelt="--eager")
     ] = None,
     prefix_cache: Annotated[
-        bool | None, typer.Option("--prefix-cache", help="Prompts are found in the cache.", rich_help_panel=MORE)
+        bool | None, opt.option("Prompts are found in the cache.", panel=opt.MORE, spelt="--prefix-cache")
     ] = None,
-    dims: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N,...", help="Sizes that an ONNX model leaves free.", rich_help_panel=MORE),
-    ] = None,
-    time_unit: Annotated[
-        str | None, typer.Option(help="Of a graph that says none: us, ms or s.", rich_help_panel=MORE)
-    ] = None,
-    measured_on: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="GPU of the times that a graph states.", rich_help_panel=MORE),
-    ] = None,
+    dims: Annotated[str | None, opt.option("Sizes that an ONNX model leaves free.", "NAME=N,...", opt.MORE)] = None,
+    time_unit: Annotated[str | None, opt.option("Of a graph that says none: us, ms or s.", panel=opt.MORE)] = None,
+    measured_on: Annotated[str | None, opt.option("GPU of the times that a graph states.", "NAME", opt.MORE)] = None,
     run: RunOption = None,
     data: DataOption = None,
-    where: WhereOption = None,
-    need: NeedOption = None,
+    where: opt.WhereOption = None,
+    need: opt.NeedOption = None,
     price: PriceOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
     out: OutOption = None,
-    chakra: ChakraOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    chakra: opt.ChakraOption = None,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast a batch from its start to its end, or requests served as they fit; several values make a grid."""
     fields = {
@@ -266,7 +221,7 @@ def run_(
         "dims": dims, "time_unit": time_unit, "measured_on": measured_on, "network_gbs": network_gbs,
         "network_us": network_us, "node_gpus": node_gpus, "kind": "throughput" if num_prompts else None,
     }  # fmt: skip
-    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
+    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
     served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
     given = asked | {"interval": interval, "seed": seed} | _stated(fields | served)
     _answer(context, model, given, out, as_json, every, chakra)
@@ -289,37 +244,37 @@ def train(
     schedule: Annotated[Any, _named("Of the pipeline: 1f1b, zbv, v-half, v-min.", "1f1b", CUTS)] = None,
     interleave: Annotated[Any, _counted("Model chunks per pipeline stage.", "1", CUTS)] = None,
     sequence_parallel: Annotated[
-        bool | None, typer.Option("--sequence-parallel", help="Norms cut too.", rich_help_panel=CUTS)
+        bool | None, opt.option("Norms cut too.", panel=CUTS, spelt="--sequence-parallel")
     ] = None,
     network_gbs: NetworkGbsOption = None,
     network_us: NetworkUsOption = None,
     node_gpus: NodeGpusOption = None,
-    recompute: Annotated[Any, _named("none, selective or full.", "none", MORE)] = None,
-    recompute_layers: Annotated[Any, _counted("How many layers full recomputes.", "all", MORE)] = None,
-    optimizer: Annotated[Any, _named("adam, adam-8bit or sgd.", "adam", MORE)] = None,
+    recompute: Annotated[Any, _named("none, selective or full.", "none", opt.MORE)] = None,
+    recompute_layers: Annotated[Any, _counted("How many layers full recomputes.", "all", opt.MORE)] = None,
+    optimizer: Annotated[Any, _named("adam, adam-8bit or sgd.", "adam", opt.MORE)] = None,
     lora: Annotated[
-        bool | None, typer.Option("--lora", help="Only low-rank adapters are trained.", rich_help_panel=MORE)
+        bool | None, opt.option("Only low-rank adapters are trained.", panel=opt.MORE, spelt="--lora")
     ] = None,
     flash: Annotated[
         bool | None,
-        typer.Option(
-            "--flash/--no-flash",
-            help="Attention is one fused kernel, which keeps no scores.",
-            show_default="flash",
-            rich_help_panel=MORE,
+        opt.option(
+            "Attention is one fused kernel, which keeps no scores.",
+            panel=opt.MORE,
+            spelt="--flash/--no-flash",
+            shown="flash",
         ),
     ] = None,
     release: ReleaseOption = None,
     run: RunOption = None,
     data: DataOption = None,
-    where: WhereOption = None,
-    need: NeedOption = None,
+    where: opt.WhereOption = None,
+    need: opt.NeedOption = None,
     price: PriceOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
     out: OutOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast one optimizer step; several values make a grid."""
     fields = {
@@ -330,7 +285,7 @@ def train(
         "flash": flash, "network_gbs": network_gbs, "network_us": network_us, "node_gpus": node_gpus,
         "kind": "training",
     }  # fmt: skip
-    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
+    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
     _answer(context, model, asked | {"interval": interval, "seed": seed} | _stated(fields), out, as_json, every)
 
 
@@ -339,20 +294,19 @@ def cases(
     cases: Annotated[Path, typer.Argument(metavar="CASES", help="CSV with a row per setting: columns are the fields.")],
     run: RunOption = None,
     data: DataOption = None,
-    where: WhereOption = None,
-    need: NeedOption = None,
+    where: opt.WhereOption = None,
+    need: opt.NeedOption = None,
     price: PriceOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Table (.csv, .parquet, .xlsx), or folder for page, JSON and table."),
+        Path | None, opt.option("Table (.csv, .parquet, .xlsx), or folder for page, JSON and table.", spelt="--out -o")
     ] = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast every row of a table of settings."""
-    asked = {"run": run or (), "data": check_data(data), "where": where, "need": need, "price": price}
+    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
     _answer(context, None, asked | {"interval": interval, "seed": seed, "cases": cases}, out, as_json, every)
 
 
@@ -360,19 +314,19 @@ def hpl(
     context: typer.Context,
     gpu: RankGpuOption,
     gpus: RankGpusOption,
-    n: Annotated[int | None, typer.Option(help="Size of the matrix.", show_default="four fifths of the memory")] = None,
-    nb: Annotated[int, typer.Option(help="Width of a panel.")] = 512,
-    p: Annotated[int | None, typer.Option("--p", help="Rows of the grid.", show_default="next to the root")] = None,
+    n: Annotated[int | None, opt.option("Size of the matrix.", shown="four fifths of the memory")] = None,
+    nb: Annotated[int, opt.option("Width of a panel.")] = 512,
+    p: Annotated[int | None, opt.option("Rows of the grid.", spelt="--p", shown="next to the root")] = None,
     product: Annotated[Any, _drawn("Part of the peak that a product reaches.", "0.74±0.02")] = None,
     panel_share: Annotated[Any, _drawn("Part of the peak that a panel reaches.", "0.02±0.3")] = None,
     network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "20±0.15")] = None,
-    noise: Annotated[float, typer.Option(help="Relative noise of the time of one panel.")] = 0.02,
+    noise: Annotated[float, opt.option("Relative noise of the time of one panel.")] = 0.02,
     machine: Annotated[Any, _drawn("One machine over others like it.", "1±0.07")] = None,
     out: OutOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPL. A GPU is what a rank sees: 'MI250X (per GCD)'."""
     from ..workloads.supercomputers import hpl as forecast
@@ -390,10 +344,10 @@ def hpcg(
     reached: Annotated[Any, _drawn("Part of STREAM that HPCG reaches on one GPU.", "0.708±0.05")] = None,
     scaling: Annotated[Any, _drawn("Part of that which many GPUs keep.", "0.945±0.08")] = None,
     out: OutOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPCG. A GPU is what a rank sees: 'MI250X (per GCD)'."""
     from ..workloads.supercomputers import hpcg as forecast
@@ -408,10 +362,10 @@ def hpl_mxp(
     gpus: RankGpusOption,
     peak_share: Annotated[Any, _drawn("Part of the 16-bit matrix peak that HPL-MxP reaches.", "0.63±0.3")] = None,
     out: OutOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees."""
     from ..workloads.supercomputers import hpl_mxp as forecast
@@ -425,16 +379,16 @@ def kernel(
     name: Annotated[str, typer.Argument(metavar="NAME", help="fft, stencil (7 points) or dslash (Wilson's, of QCD).")],
     gpu: RankGpuOption,
     gpus: RankGpusOption,
-    points: Annotated[int, typer.Option(help="Of each axis: three axes, four of dslash.")],
-    number_format: Annotated[str, typer.Option(help="fp64, fp32 or fp16.")] = "fp64",
+    points: Annotated[int, opt.option("Of each axis: three axes, four of dslash.")],
+    number_format: Annotated[str, opt.option("fp64, fp32 or fp16.")] = "fp64",
     stream: Annotated[Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")] = None,
     kernel_share: Annotated[Any, _drawn("Part of STREAM that the kernel reaches.", "by kernel")] = None,
     network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "20±0.15")] = None,
     out: OutOption = None,
-    interval: IntervalOption = 0.9,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.9,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator."""
     from ..workloads.supercomputers import kernel as forecast
@@ -466,8 +420,8 @@ def _answer(
     table = out is not None and out.suffix.lower() in FORMATS
     if out is not None:
         check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
-    check_chakra(chakra)
-    announce("forecasting", quiet=as_json)
+    opt.check_chakra(chakra)
+    opt.announce("forecasting", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
     from ..report.terminal import show
@@ -483,7 +437,7 @@ def _answer(
         found.save_table(out)
         show(found.document(), out, as_json=as_json, every=every)
     else:
-        found.save(out, made_by(context))
+        found.save(out, opt.made_by(context))
         show(found.document(), *(out / name for name in FILES), as_json=as_json, every=every)
     if isinstance(found, Forecasts) and all(
         one.setting is None for one in found.answers
@@ -514,14 +468,14 @@ def _score(
     told = score_document(scores[0], options["interval"], device.name)
     document = scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
     if out is not None:
-        save_page(out, replace(document, footer=footer(made_by(context))), files)
+        save_page(out, replace(document, footer=footer(opt.made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)
 
 
-app.command(MODEL)(run_command(run_))
-app.command("train")(run_command(train))
-app.command("cases")(run_command(cases))
-app.command("hpl")(run_command(hpl))
-app.command("hpcg")(run_command(hpcg))
-app.command("hpl-mxp")(run_command(hpl_mxp))
-app.command("kernel")(run_command(kernel))
+app.command(MODEL)(opt.run_command(run_))
+app.command("train")(opt.run_command(train))
+app.command("cases")(opt.run_command(cases))
+app.command("hpl")(opt.run_command(hpl))
+app.command("hpcg")(opt.run_command(hpcg))
+app.command("hpl-mxp")(opt.run_command(hpl_mxp))
+app.command("kernel")(opt.run_command(kernel))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..hardware import all_gpus, find
-from .options import JsonOption
+from . import options as opt
 
 PLACE = 210
 EXAMPLES = ("flopcast gpus MI300X MI355X",)
@@ -16,9 +16,9 @@ EXAMPLES = ("flopcast gpus MI300X MI355X",)
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="GPUs to compare.")] = None,
     sources: Annotated[
-        bool, typer.Option("--sources", help="Say where the figures come from, and what others have measured.")
+        bool, opt.option("Say where the figures come from, and what others have measured.", spelt="--sources")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """List the known GPUs, or compare some figure by figure.
 

@@ -12,17 +12,7 @@ import typer
 
 from ..errors import FlopcastError
 from ..output import READABLE, check_file, visible
-from .options import (
-    BudgetOption,
-    DeviceOption,
-    JsonOption,
-    ResumeOption,
-    SeedOption,
-    check_data,
-    parse_budget,
-    parse_counts,
-    parse_names,
-)
+from . import options as opt
 
 PLACE = 100
 EXAMPLES = ("flopcast measure --preset small --device cuda:0 -o small.parquet",)
@@ -36,40 +26,30 @@ def command(
         Path | None, typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions.")
     ] = None,
     preset: Annotated[
-        Literal["small", "full", "fingrav"] | None,
-        typer.Option(help="What to measure without SHAPES.", show_default="small"),
+        Literal["small", "full", "fingrav"] | None, opt.option("What to measure without SHAPES.", shown="small")
     ] = None,
-    op: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[,NAME]", help="Only these operators, e.g. gemm,conv.", show_default="all"),
-    ] = None,
+    op: Annotated[str | None, opt.option("Only these operators, e.g. gemm,conv.", "NAME[,NAME]", shown="all")] = None,
     function: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Time this function, called with each row's columns."),
+        str | None, opt.option("Time this function, called with each row's columns.", "MODULE:FUNCTION")
     ] = None,
-    device: DeviceOption = None,
-    budget: BudgetOption = None,
+    device: opt.DeviceOption = None,
+    budget: opt.BudgetOption = None,
     cold: Annotated[
-        bool, typer.Option("--cold", help="Fill the last-level cache with other data before each call.")
+        bool, opt.option("Fill the last-level cache with other data before each call.", spelt="--cold")
     ] = False,
-    precision: Annotated[float, typer.Option(help="Repeat until the median is known to ± this part of it.")] = 0.01,
-    rounds: Annotated[int, typer.Option(min=1, help="Visits of a row in each pass, with fresh operands.")] = 3,
-    passes: Annotated[int, typer.Option(min=1, help="Times to measure everything; 2 show how far they agree.")] = 1,
-    threads: Annotated[
-        str | None, typer.Option(metavar="N[,N]", help="Threads on a CPU; several: a device for each.")
-    ] = None,
-    device_name: Annotated[str | None, typer.Option(help="Name of the device in the table.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write: .parquet or .csv.")] = DEFAULT_OUT,
+    precision: Annotated[float, opt.option("Repeat until the median is known to ± this part of it.")] = 0.01,
+    rounds: Annotated[int, opt.option("Visits of a row in each pass, with fresh operands.", min=1)] = 3,
+    passes: Annotated[int, opt.option("Times to measure everything; 2 show how far they agree.", min=1)] = 1,
+    threads: Annotated[str | None, opt.option("Threads on a CPU; several: a device for each.", "N[,N]")] = None,
+    device_name: Annotated[str | None, opt.option("Name of the device in the table.")] = None,
+    out: Annotated[Path, opt.option("Table to write: .parquet or .csv.", spelt="--out -o")] = DEFAULT_OUT,
     cus: Annotated[
-        str | None,
-        typer.Option(metavar="N,N[,...]", help="Measure with so many compute units of a ROCm GPU, for scale predict."),
+        str | None, opt.option("Measure with so many compute units of a ROCm GPU, for scale predict.", "N,N[,...]")
     ] = None,
-    resume: ResumeOption = False,
-    seed: SeedOption = 0,
-    date: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="Date for the provenance.", show_default="today")
-    ] = None,
-    as_json: JsonOption = False,
+    resume: opt.ResumeOption = False,
+    seed: opt.SeedOption = 0,
+    date: Annotated[str | None, opt.option("Date for the provenance.", "YYYY-MM-DD", shown="today")] = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed.
 
@@ -78,12 +58,12 @@ def command(
     """
     if cus is not None:
         check_file(out, READABLE, [shapes] if shapes else [])
-        _sizes(context, parse_counts(cus, "--cus", "38,76,152") or [], out, as_json)
+        _sizes(context, opt.parse_counts(cus, "--cus", "38,76,152") or [], out, as_json)
         return
-    ops, counts = parse_names(op, "--op", "gemm,conv"), parse_counts(threads, "--threads", "1,2") or ()
-    budget_seconds = parse_budget(budget)
+    ops, counts = opt.parse_names(op, "--op", "gemm,conv"), opt.parse_counts(threads, "--threads", "1,2") or ()
+    budget_seconds = opt.parse_budget(budget)
     check_file(out, READABLE, [shapes] if shapes else [])
-    check_data([shapes] if shapes else None)
+    opt.check_data([shapes] if shapes else None)
     from ..measuring.measure import measure  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.session import INTERRUPTED, LOST, provenance_path
     from ..measuring.timing import Rule

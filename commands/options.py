@@ -66,6 +66,29 @@ def column_names(incomplete: str) -> list[str]:
     ]
 
 
+def option(
+    text: str,
+    metavar: str | None = None,
+    panel: str | None = None,
+    *,
+    spelt: str = "",
+    shown: str | bool = True,
+    **how: Any,
+) -> Any:
+    """Return an option of a command: its help, what stands for its value, and its panel of the help.
+
+    Parameters
+    ----------
+    spelt : str
+        How, where that is not its keyword: ``--out -o``.
+    shown : str or bool
+        What the help says of its default, True for the default itself.
+    **how
+        As `typer.Option` takes it.
+    """
+    return typer.Option(*spelt.split(), metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **how)
+
+
 DATA, MORE = "How data are read", "More options"
 """Panels of the help: common options stand before both."""
 
@@ -74,118 +97,76 @@ DataArgument = Annotated[
     typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
 ]
 HostOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="GPU",
-        help="Device that was measured: a name or a TOML file.",
-        show_default=False,
-        autocompletion=gpu_names,
-    ),
+    str | None, option("Device that was measured: a name or a TOML file.", "GPU", shown=False, autocompletion=gpu_names)
 ]
 TargetOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="GPU",
-        help="Device to predict: a name or a TOML file; to train over several, their names or all.",
-        show_default=False,
+    option(
+        "Device to predict: a name or a TOML file; to train over several, their names or all.",
+        "GPU",
+        shown=False,
         autocompletion=gpu_names,
     ),
 ]
 PriorOption = Annotated[
     Path | None,
-    typer.Option(
-        "--prior-run",
-        "--from",
-        metavar="RUN",
-        help="Start from a run over other devices: its prediction is a feature.",
-        rich_help_panel=MORE,
+    option(
+        "Start from a run over other devices: its prediction is a feature.",
+        "RUN",
+        MORE,
+        spelt="--prior-run --from",
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="COLUMN=VALUE",
+    option(
+        "Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512 (repeatable: all must hold).",
+        "COLUMN=VALUE",
         autocompletion=column_names,
-        help="Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512 (repeatable: all must hold).",
     ),
 ]
 GroupOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN[,COLUMN]",
-        help="Rows of one group are never split between folds.",
-        show_default="by operator",
-        rich_help_panel=DATA,
-    ),
+    str | None, option("Rows of one group are never split between folds.", "COLUMN[,COLUMN]", DATA, shown="by operator")
 ]
 UnitOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="COLUMN=UNIT",
-        help="Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).",
-        rich_help_panel=DATA,
-    ),
+    option("Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).", "COLUMN=UNIT", DATA),
 ]
 DefaultOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=VALUE",
-        help="Value of a column the files lack, e.g. device=MI300X (repeatable).",
-        rich_help_panel=DATA,
-    ),
+    list[str] | None, option("Value of a column the files lack, e.g. device=MI300X (repeatable).", "COLUMN=VALUE", DATA)
 ]
 RenameOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--rename",
-        metavar="NAME=COLUMN",
-        help="A column of the files and what it is called here: M_size=m (repeatable).",
-        rich_help_panel=DATA,
+    option(
+        "A column of the files and what it is called here: M_size=m (repeatable).",
+        "NAME=COLUMN",
+        DATA,
+        spelt="--rename",
     ),
 ]
-MetricOption = Annotated[
-    str, typer.Option(help="The measured column to scale: duration_us, energy_j, power_w, ...", rich_help_panel=DATA)
-]
+MetricOption = Annotated[str, option("The measured column to scale: duration_us, energy_j, power_w, ...", panel=DATA)]
 EachOption = Annotated[
     bool,
-    typer.Option(
-        "--each", help="Every repeat is a row of its own; else repeats are one row, their median.", rich_help_panel=DATA
-    ),
+    option("Every repeat is a row of its own; else repeats are one row, their median.", panel=DATA, spelt="--each"),
 ]
 KeepOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="impossible",
-        help="Keep rows that are faster than their device can be, or impossibly short.",
-        rich_help_panel=DATA,
-    ),
+    option("Keep rows that are faster than their device can be, or impossibly short.", "impossible", DATA),
 ]
 TargetCostOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Seconds that a row costs on the target: say how many times faster this is.",
-        rich_help_panel=DATA,
-    ),
+    str | None, option("Seconds that a row costs on the target: say how many times faster this is.", "COLUMN", DATA)
 ]
 WithoutFeaturesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATTERN", help="Do without these features: 'counter.TCC*' (repeatable).", rich_help_panel=MORE
-    ),
+    list[str] | None, option("Do without these features: 'counter.TCC*' (repeatable).", "PATTERN", MORE)
 ]
-MarginOption = Annotated[float, typer.Option(help="What counts as the same: 0.1 = within ±10 %.")]
+MarginOption = Annotated[float, option("What counts as the same: 0.1 = within ±10 %.")]
 SeedOption = Annotated[
-    int,
-    typer.Option(min=0, help="Seed of everything random; the same seed gives the same result.", rich_help_panel=MORE),
+    int, option("Seed of everything random; the same seed gives the same result.", panel=MORE, min=0)
 ]
-IntervalOption = Annotated[
-    float, typer.Option(metavar="LEVEL", help="Share of values that an interval is to hold, above 0 and below 1.")
-]
+IntervalOption = Annotated[float, option("Share of values that an interval is to hold, above 0 and below 1.", "LEVEL")]
 NeedOption = Annotated[
-    float | None,
-    typer.Option(help="How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", rich_help_panel=MORE),
+    float | None, option("How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", panel=MORE)
 ]
 
 
@@ -197,42 +178,26 @@ def check_needed(need: float | None) -> None:
         check_need(need)
 
 
-BudgetOption = Annotated[str | None, typer.Option(metavar="TIME", help="Time that it may take: 90s, 20m or 1.5h.")]
+BudgetOption = Annotated[str | None, option("Time that it may take: 90s, 20m or 1.5h.", "TIME")]
 DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        help="As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu.", show_default="the first GPU"
-    ),
+    str | None, option("As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu.", shown="the first GPU")
 ]
-SizesOption = Annotated[str | None, typer.Option(metavar="SIZE[,SIZE]", help="Sizes that are asked for.")]
-JobsOption = Annotated[
-    int,
-    typer.Option(help="Processes; -1: one per core. The result does not depend on it.", rich_help_panel=MORE),
-]
+SizesOption = Annotated[str | None, option("Sizes that are asked for.", "SIZE[,SIZE]")]
+JobsOption = Annotated[int, option("Processes; -1: one per core. The result does not depend on it.", panel=MORE)]
 ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Dask scheduler whose workers do it, tcp://node1:8786; same result.",
-        rich_help_panel=MORE,
-    ),
+    str | None, option("Dask scheduler whose workers do it, tcp://node1:8786; same result.", "ADDRESS", MORE)
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+JsonOption = Annotated[bool, option("Print JSON instead of tables.", spelt="--json")]
 PlotOption = Annotated[
-    bool, typer.Option("--plot", help="Draw the inlier curve, and observed against predicted.", rich_help_panel=MORE)
+    bool, option("Draw the inlier curve, and observed against predicted.", panel=MORE, spelt="--plot")
 ]
-AllOption = Annotated[
-    bool, typer.Option("--all", help="Print everything: all tables and remarks, beyond the first screen.")
-]
-TopOption = Annotated[int, typer.Option(min=0, help="Features to print with --all.", rich_help_panel=MORE)]
+AllOption = Annotated[bool, option("Print everything: all tables and remarks, beyond the first screen.", spelt="--all")]
+TopOption = Annotated[int, option("Features to print with --all.", panel=MORE, min=0)]
 ChakraOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Write chakra.RANK.et there, which simulators of networks run.", rich_help_panel=MORE
-    ),
+    Path | None, option("Write chakra.RANK.et there, which simulators of networks run.", "FOLDER", MORE)
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with what was begun of --out and interrupted.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=MORE)]
+ResumeOption = Annotated[bool, option("Go on with what was begun of --out and interrupted.", spelt="--resume")]
+QuietOption = Annotated[bool, option("Show no progress.", panel=MORE, spelt="--quiet")]
 
 
 def parse_where(texts: list[str] | None) -> list[str] | None:

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import ParameterError
 from ..output import check_file, check_table
-from .options import DefaultOption, JsonOption, announce, parse_defaults
+from . import options as opt
 
 PLACE = 150
 EXAMPLES = ("flopcast plan rocprofv3 trace.json.gz --kernels-per-pass 20 --script passes.sh",)
@@ -20,22 +20,22 @@ def command(
     trace: Annotated[
         Path, typer.Argument(metavar="TRACE", help="A full trace, or kernel names (.txt): one a line, as often as run.")
     ],
-    kernels_per_pass: Annotated[int, typer.Option(help="Different kernels that a pass of rocprofv3 records.")] = 20,
-    steps_per_pass: Annotated[int, typer.Option(help="Steps of the program in a pass.")] = 50,
+    kernels_per_pass: Annotated[int, opt.option("Different kernels that a pass of rocprofv3 records.")] = 20,
+    steps_per_pass: Annotated[int, opt.option("Steps of the program in a pass.")] = 50,
     counters: Annotated[
-        str, typer.Option(metavar="NAMES", help="What rocprofv3 counts: it filters kernels only where it counts.")
+        str, opt.option("What rocprofv3 counts: it filters kernels only where it counts.", "NAMES")
     ] = "SQ_WAVES",
     check: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Traces of the passes: say which launches were recorded.")
+        Path | None, opt.option("Traces of the passes: say which launches were recorded.", "FOLDER")
     ] = None,
     script: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.")
+        Path | None, opt.option("Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.", "FILE")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --check: table of durations for `project --durations`.")
+        Path | None, opt.option("With --check: table of durations for `project --durations`.", spelt="--out -o")
     ] = None,
-    default: DefaultOption = None,
-    as_json: JsonOption = False,
+    default: opt.DefaultOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them."""
     if out is not None and check is None:
@@ -45,8 +45,8 @@ def command(
         check_table(out, "out", inputs)
     if script is not None:
         check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
-    columns = parse_defaults(default)
-    announce("reading the trace", quiet=as_json)
+    columns = opt.parse_defaults(default)
+    opt.announce("reading the trace", quiet=as_json)
     from ..api.profilers import plan  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 

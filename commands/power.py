@@ -14,18 +14,7 @@ import typer
 
 from ..output import check_output
 from ..power.runs import plan
-from .options import (
-    DeviceOption,
-    IntervalOption,
-    JsonOption,
-    SeedOption,
-    announce,
-    check_data,
-    made_by,
-    parse_counts,
-    parse_names,
-    run_command,
-)
+from . import options as opt
 
 PLACE = 180
 EXAMPLES = ("flopcast power plan --kernel-us 120 --window-us 1000",)
@@ -33,7 +22,7 @@ EXAMPLES = ("flopcast power plan --kernel-us 120 --window-us 1000",)
 FILES = ("power.json", "power.html")
 
 
-WINDOW = typer.Option(metavar="US", help="Time over which the logger averages, µs; 0: its readings are instantaneous.")
+WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""
 
 app = typer.Typer(
@@ -48,9 +37,9 @@ def command() -> None:
 
 
 def plan_command(
-    kernel_us: Annotated[float, typer.Option(metavar="US", help="Time of one execution, µs.")],
+    kernel_us: Annotated[float, opt.option("Time of one execution, µs.", "US")],
     window_us: Annotated[float, WINDOW] = 1000.0,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
     from ..report.power import plan_document
@@ -64,53 +53,43 @@ def profile_command(
     log: Annotated[
         Path, typer.Argument(metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.")
     ],
-    executions: Annotated[
-        Path, typer.Option(metavar="FILE", help="start_ns, end_ns, kernel; also run, execution, class.")
-    ],
+    executions: Annotated[Path, opt.option("start_ns, end_ns, kernel; also run, execution, class.", "FILE")],
     clocks: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="gpu_ns, cpu_ns, delay_ns: readings of both. Of times since 1970: none."),
+        Path | None, opt.option("gpu_ns, cpu_ns, delay_ns: readings of both. Of times since 1970: none.", "FILE")
     ] = None,
-    gpu_index: Annotated[int | None, typer.Option(help="Which GPU of a log of several.")] = None,
-    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.", show_default="all")] = None,
-    component: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Only these components.", show_default="all")
-    ] = None,
+    gpu_index: Annotated[int | None, opt.option("Which GPU of a log of several.")] = None,
+    kernel: Annotated[str | None, opt.option("Only this kernel.", "NAME", shown="all")] = None,
+    component: Annotated[str | None, opt.option("Only these components.", "NAME[,NAME]", shown="all")] = None,
     window_us: Annotated[float | None, WINDOW] = None,
-    execution: Annotated[int, typer.Option(min=1, help="First execution of a run whose time is steady.")] = 4,
+    execution: Annotated[int, opt.option("First execution of a run whose time is steady.", min=1)] = 4,
     steady_from: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="First execution of steady power.", show_default="when the window has filled"
-        ),
+        int | None, opt.option("First execution of steady power.", "N", shown="when the window has filled", min=1)
     ] = None,
-    bin_rank: Annotated[
-        int, typer.Option(min=1, help="Which bin of execution times: 1 the fullest, 2 the next, ...")
-    ] = 1,
+    bin_rank: Annotated[int, opt.option("Which bin of execution times: 1 the fullest, 2 the next, ...", min=1)] = 1,
     within: Annotated[
         Literal["each-other", "middle"],
-        typer.Option(help="A bin's times lie within the margin of each other (published), or of its middle: wider."),
+        opt.option("A bin's times lie within the margin of each other (published), or of its middle: wider."),
     ] = "each-other",
     ablate: Annotated[
-        bool, typer.Option("--ablate", help="Also without synchronised clocks, without bins, with 50 runs.")
+        bool, opt.option("Also without synchronised clocks, without bins, with 50 runs.", spelt="--ablate")
     ] = False,
     cap_w: Annotated[
-        float | None, typer.Option(min=0, metavar="W", help="Power cap of the board: which two stay below it together.")
+        float | None, opt.option("Power cap of the board: which two stay below it together.", "W", min=0)
     ] = None,
     idle_w: Annotated[
-        float, typer.Option(min=0, metavar="W", help="Idle power of the board, drawn once by two kernels together.")
+        float, opt.option("Idle power of the board, drawn once by two kernels together.", "W", min=0)
     ] = 0.0,
-    interval: IntervalOption = 0.9,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for power.json and power.html.")] = None,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    interval: opt.IntervalOption = 0.9,
+    out: Annotated[Path | None, opt.option("Folder for power.json and power.html.", spelt="--out -o")] = None,
+    seed: opt.SeedOption = 0,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
-    components = parse_names(component, "--component", "total,xcd")
+    components = opt.parse_names(component, "--component", "total,xcd")
     if out is not None:
         check_output(out, FILES)
-    check_data([path for path in (log, executions, clocks) if path is not None])
-    announce(f"reading {log}", quiet=as_json)
+    opt.check_data([path for path in (log, executions, clocks) if path is not None])
+    opt.announce(f"reading {log}", quiet=as_json)
     from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
     from ..report.document import footer
     from ..report.html import save_page
@@ -135,15 +114,15 @@ def profile_command(
     )
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:
-        save_page(out, replace(document, footer=footer(made_by(context))), FILES)
+        save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES)
     show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
 
 
 def record_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for log, executions, clocks and record.json.")],
+    out: Annotated[Path, opt.option("Folder for log, executions, clocks and record.json.", spelt="--out -o")],
     logger: Annotated[
         Literal["amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"],
-        typer.Option(help="What reads the power; simulated: the GPU too, to try it."),
+        opt.option("What reads the power; simulated: the GPU too, to try it."),
     ],
     kernels: Annotated[
         Path | None,
@@ -154,24 +133,23 @@ def record_command(
         ),
     ] = None,
     window_us: Annotated[float | None, WINDOW] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each kernel.", show_default="as published")] = None,
-    device: DeviceOption = None,
+    runs: Annotated[int | None, opt.option("Runs of each kernel.", shown="as published", min=1)] = None,
+    device: opt.DeviceOption = None,
     interleaved: Annotated[
-        bool, typer.Option("--interleaved", help="Run all kernels in turn, too: each is compared with itself alone.")
+        bool, opt.option("Run all kernels in turn, too: each is compared with itself alone.", spelt="--interleaved")
     ] = False,
     sequence: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N,N", help="Run these of the list (1,2) in turn, too: each after the one before it."),
+        list[str] | None, opt.option("Run these of the list (1,2) in turn, too: each after the one before it.", "N,N")
     ] = None,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: opt.SeedOption = 0,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Record the power of kernels as published: protocol looked up, steady power found by bisection, random delays.
 
     Ctrl-C keeps what is recorded; the same command again goes on.
     """
-    check_data([] if kernels is None else [kernels])
-    sequences = [parse_counts(one, "--sequence", "1,2") or [] for one in sequence or ()]
+    opt.check_data([] if kernels is None else [kernels])
+    sequences = [opt.parse_counts(one, "--sequence", "1,2") or [] for one in sequence or ()]
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
     from ..report.terminal import show, shown_progress
@@ -196,6 +174,6 @@ def record_command(
     show(record_document(recorded), *recorded.files, as_json=as_json)
 
 
-app.command("plan")(run_command(plan_command))
-app.command("record")(run_command(record_command))
-app.command("profile")(run_command(profile_command))
+app.command("plan")(opt.run_command(plan_command))
+app.command("record")(opt.run_command(record_command))
+app.command("profile")(opt.run_command(profile_command))

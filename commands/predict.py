@@ -9,56 +9,39 @@ from typing import Annotated, Any
 import typer
 
 from ..output import PREDICTION_FORMATS, check_file
-from .options import (
-    DefaultOption,
-    IntervalOption,
-    JsonOption,
-    KeepOption,
-    NeedOption,
-    RunArgument,
-    TargetCostOption,
-    UnitOption,
-    WhereOption,
-    announce,
-    check_data,
-    check_needed,
-    parse_rows,
-)
+from . import options as opt
 
 PLACE = 20
 EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
 
 
 def command(
-    run: RunArgument,
+    run: opt.RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
-    interval: IntervalOption = 0.9,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write: .csv, .parquet, .json or .xlsx.")
-    ] = None,
-    where: WhereOption = None,
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    keep: KeepOption = None,
-    target_cost: TargetCostOption = None,
+    interval: opt.IntervalOption = 0.9,
+    out: Annotated[Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")] = None,
+    where: opt.WhereOption = None,
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    keep: opt.KeepOption = None,
+    target_cost: opt.TargetCostOption = None,
     fallback: Annotated[
-        str | None,
-        typer.Option(metavar="law", help="Answer for what was never trained: law, the roofline at trained rates."),
+        str | None, opt.option("Answer for what was never trained: law, the roofline at trained rates.", "law")
     ] = None,
-    need: NeedOption = None,
-    as_json: JsonOption = False,
+    need: opt.NeedOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     if out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
-        **parse_rows(where, unit, default, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, keep=keep or ()),
         "target_cost": target_cost,
         "fallback": fallback,
     }
-    check_data([run, *data])
-    check_needed(need)
-    announce(f"loading {run}", quiet=as_json)
+    opt.check_data([run, *data])
+    opt.check_needed(need)
+    opt.announce(f"loading {run}", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor remarks by the million hold many circles
     from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
     from ..report.predictions import predictions_document, to_json

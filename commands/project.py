@@ -12,22 +12,7 @@ from ..errors import ParameterError
 from ..hardware import GPU
 from ..laws import OF_COMPUTATION
 from ..output import check_output, dumps
-from .options import (
-    AllOption,
-    ChakraOption,
-    DefaultOption,
-    HostOption,
-    IntervalOption,
-    JsonOption,
-    NeedOption,
-    SeedOption,
-    TargetOption,
-    announce,
-    check_chakra,
-    made_by,
-    parse_defaults,
-    parse_gpu,
-)
+from . import options as opt
 
 PLACE = 42
 EXAMPLES = (
@@ -44,69 +29,60 @@ GAPS = "kept, scaled, modelled"
 def command(
     context: typer.Context,
     traces: Annotated[list[Path], typer.Argument(metavar="TRACES...", help="Traces of any supported profiler.")],
-    target: TargetOption = None,
-    host: HostOption = None,
-    compute_law: Annotated[str, typer.Option(help=f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",
-    comm_law: Annotated[str, typer.Option(help=f"Law of collectives: {COMMUNICATION_LAWS}.")] = "alpha-beta",
-    gaps: Annotated[str, typer.Option(help=f"Time between activities: {GAPS}.")] = "modelled",
-    run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Run folder of train: its model goes before any law.")
-    ] = None,
+    target: opt.TargetOption = None,
+    host: opt.HostOption = None,
+    compute_law: Annotated[str, opt.option(f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",
+    comm_law: Annotated[str, opt.option(f"Law of collectives: {COMMUNICATION_LAWS}.")] = "alpha-beta",
+    gaps: Annotated[str, opt.option(f"Time between activities: {GAPS}.")] = "modelled",
+    run: Annotated[Path | None, opt.option("Run folder of train: its model goes before any law.", "RUN")] = None,
     correct: Annotated[
-        list[Path] | None, typer.Option(metavar="DATA", help="Measurements of both GPUs that correct the law by class.")
+        list[Path] | None, opt.option("Measurements of both GPUs that correct the law by class.", "DATA")
     ] = None,
     power: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DATA", help="Measurements with power_w or energy_j: the energy goes by them."),
+        list[Path] | None, opt.option("Measurements with power_w or energy_j: the energy goes by them.", "DATA")
     ] = None,
     cpu_speed: Annotated[
-        float | None, typer.Option(help="Speed of the target's CPU relative to the one measured, e.g. 1.1.")
+        float | None, opt.option("Speed of the target's CPU relative to the one measured, e.g. 1.1.")
     ] = None,
     network: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:TARGET|FILE", help="Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file."),
+        str | None, opt.option("Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file.", "HOST:TARGET|FILE")
     ] = None,
-    ranks_per_node: Annotated[int, typer.Option(help="GPUs of a node.")] = 8,
+    ranks_per_node: Annotated[int, opt.option("GPUs of a node.")] = 8,
     ranks: Annotated[
-        str | None, typer.Option(metavar="[MEASURED:]NEW", help="Ranks of the job on the target: collectives re-sized.")
+        str | None, opt.option("Ranks of the job on the target: collectives re-sized.", "[MEASURED:]NEW")
     ] = None,
     grows: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GROUP", help="A group of ranks that grows with them: name or size."),
+        list[str] | None, opt.option("A group of ranks that grows with them: name or size.", "GROUP")
     ] = None,
     together: Annotated[
-        bool,
-        typer.Option("--together", help="The traces are ranks of one job: who waits for whom."),
+        bool, opt.option("The traces are ranks of one job: who waits for whom.", spelt="--together")
     ] = False,
     comm_wait: Annotated[
-        bool, typer.Option("--comm-wait", help="Keep what collectives wait for peers: time above the least of equals.")
+        bool, opt.option("Keep what collectives wait for peers: time above the least of equals.", spelt="--comm-wait")
     ] = False,
     durations: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="Durations measured in passes (`flopcast plan`), for those of the trace."),
+        Path | None, opt.option("Durations measured in passes (`flopcast plan`), for those of the trace.", "DATA")
     ] = None,
     phases: Annotated[
-        bool, typer.Option("--phases", help="Project a few repeats of each phase of a long trace for all of them.")
+        bool, opt.option("Project a few repeats of each phase of a long trace for all of them.", spelt="--phases")
     ] = False,
     uncertainty: Annotated[
-        str,
-        typer.Option(metavar="NAME=SIGMA,...", help="Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05."),
+        str, opt.option("Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05.", "NAME=SIGMA,...")
     ] = "",
     sweep: Annotated[
-        list[str] | None, typer.Option(metavar="FIGURE=A:B[:STEP]", help="Change a figure of the target (repeatable).")
+        list[str] | None, opt.option("Change a figure of the target (repeatable).", "FIGURE=A:B[:STEP]")
     ] = None,
-    need: NeedOption = None,
-    interval: IntervalOption = 0.9,
-    samples: Annotated[int, typer.Option(help="Draws for the interval, a power of two.")] = 256,
-    seed: SeedOption = 0,
-    default: DefaultOption = None,
+    need: opt.NeedOption = None,
+    interval: opt.IntervalOption = 0.9,
+    samples: Annotated[int, opt.option("Draws for the interval, a power of two.")] = 256,
+    seed: opt.SeedOption = 0,
+    default: opt.DefaultOption = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the tables, the page and the projected trace."),
+        Path | None, opt.option("Folder for the tables, the page and the projected trace.", spelt="--out -o")
     ] = None,
-    chakra: ChakraOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    chakra: opt.ChakraOption = None,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is.
 
@@ -114,10 +90,10 @@ def command(
     """
     if out is not None:
         check_output(out, FILES, [*traces, *([durations] if durations else [])])
-    check_chakra(chakra)
-    wanted, measured_on = parse_gpu(target), parse_gpu(host)
-    columns, bandwidths = parse_defaults(default), parse_network(network)
-    announce("reading the trace", quiet=as_json)
+    opt.check_chakra(chakra)
+    wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
+    columns, bandwidths = opt.parse_defaults(default), parse_network(network)
+    opt.announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
         "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
         "run": run, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
@@ -142,7 +118,7 @@ def command(
             name = "chakra" if out is None else "out"
             raise ParameterError(name, f"takes one trace at a time, got {first[1].label} too")
         if out is not None:
-            first[0].save(out, made_by(context))
+            first[0].save(out, opt.made_by(context))
         if chakra is not None:
             first[0].save_chakra(chakra)
         found = iter(first)
@@ -167,7 +143,7 @@ def _together(
 
     job = project_job(traces, target, **laws)
     if out is not None:
-        job.save(out, made_by(context))
+        job.save(out, opt.made_by(context))
     if as_json:
         print_json(dumps(job.document().data, missing=True))
     else:

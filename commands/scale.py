@@ -16,38 +16,15 @@ from ..errors import check_margin
 from ..hardware import find
 from ..hardware.scaled import scale_models
 from ..output import READABLE, check_file, check_output
-from .options import (
-    MORE,
-    AllOption,
-    DefaultOption,
-    GroupOption,
-    IntervalOption,
-    JsonOption,
-    MarginOption,
-    SeedOption,
-    SizesOption,
-    UnitOption,
-    WhereOption,
-    announce,
-    check_data,
-    made_by,
-    parse_counts,
-    parse_defaults,
-    parse_group,
-    parse_names,
-    parse_numbers,
-    parse_units,
-    parse_where,
-    run_command,
-)
+from . import options as opt
 
 PLACE = 46
 EXAMPLES = ("flopcast scale facts", "flopcast scale configs MI300X")
 
 FILES = ("scale.json", "scale.html")
 
-TableOption = Annotated[Path, typer.Option("--out", "-o", help="Table to write for predict: .csv or .parquet.")]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for scale.json and scale.html.")]
+TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")]
+OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]
 
 
 app = typer.Typer(
@@ -66,33 +43,29 @@ def predict_command(
     data: Annotated[
         Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet with benchmark, size and performance.")
     ] = None,
-    fit: Annotated[str | None, typer.Option(metavar="SIZE,SIZE[,...]", help="Sizes to fit, two or more.")] = None,
-    sizes: SizesOption = None,
-    law: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Laws to fit.", show_default="all", rich_help_panel=MORE)
-    ] = None,
+    fit: Annotated[str | None, opt.option("Sizes to fit, two or more.", "SIZE,SIZE[,...]")] = None,
+    sizes: opt.SizesOption = None,
+    law: Annotated[str | None, opt.option("Laws to fit.", "NAME[,NAME]", opt.MORE, shown="all")] = None,
     performance: Annotated[
-        str | None, typer.Option(metavar="VALUE,VALUE[,...]", help="Performance at each size of --fit, for no file.")
+        str | None, opt.option("Performance at each size of --fit, for no file.", "VALUE,VALUE[,...]")
     ] = None,
-    mpki: Annotated[
-        str | None, typer.Option(metavar="VALUE,...", help="Miss rates at each size of --fit, or of --sizes too.")
-    ] = None,
-    f_mem: Annotated[float | None, typer.Option(help="Share of the time that waits for memory, 0 to 1.")] = None,
-    scenario: Annotated[str, typer.Option(help="Of rows that state none: strong, weak, chiplets.")] = "strong",
-    where: WhereOption = None,
-    interval: IntervalOption = 0.9,
+    mpki: Annotated[str | None, opt.option("Miss rates at each size of --fit, or of --sizes too.", "VALUE,...")] = None,
+    f_mem: Annotated[float | None, opt.option("Share of the time that waits for memory, 0 to 1.")] = None,
+    scenario: Annotated[str, opt.option("Of rows that state none: strong, weak, chiplets.")] = "strong",
+    where: opt.WhereOption = None,
+    interval: opt.IntervalOption = 0.9,
     out: OutOption = None,
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
     if out is not None:
         check_output(out, FILES)
-    fitted, wanted = parse_numbers(fit, "--fit", "8,16") or [], parse_numbers(sizes, "--sizes", "128")
-    values = parse_numbers(performance, "--performance", "120.5,238")
-    misses, laws = parse_numbers(mpki, "--mpki", "1.7,1.6"), parse_names(law, "--law", "proportional")
-    chosen = parse_where(where)
-    announce("fitting the laws", quiet=as_json)
+    fitted, wanted = opt.parse_numbers(fit, "--fit", "8,16") or [], opt.parse_numbers(sizes, "--sizes", "128")
+    values = opt.parse_numbers(performance, "--performance", "120.5,238")
+    misses, laws = opt.parse_numbers(mpki, "--mpki", "1.7,1.6"), opt.parse_names(law, "--law", "proportional")
+    chosen = opt.parse_where(where)
+    opt.announce("fitting the laws", quiet=as_json)
     from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
 
     result = scale(
@@ -114,27 +87,27 @@ def devices_command(
     context: typer.Context,
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders.")],
     devices: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME[,...]", help="Devices of one architecture: names or TOML files.")
+        str | None, opt.option("Devices of one architecture: names or TOML files.", "NAME,NAME[,...]")
     ] = None,
-    where: WhereOption = None,
-    group: GroupOption = None,
-    margin: MarginOption = 0.10,
+    where: opt.WhereOption = None,
+    group: opt.GroupOption = None,
+    margin: opt.MarginOption = 0.10,
     out: OutOption = None,
-    seed: SeedOption = 0,
-    every: AllOption = False,
-    as_json: JsonOption = False,
-    unit: UnitOption = None,
-    default: DefaultOption = None,
+    seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device."""
     if out is not None:
         check_output(out, FILES)
-    names = parse_names(devices, "--devices", "MI308X,MI300X") or []
-    chosen, columns = parse_where(where), parse_group(group)
-    units, values = parse_units(unit), parse_defaults(default)
+    names = opt.parse_names(devices, "--devices", "MI308X,MI300X") or []
+    chosen, columns = opt.parse_where(where), opt.parse_group(group)
+    units, values = opt.parse_units(unit), opt.parse_defaults(default)
     check_margin(margin)
-    check_data(data)
-    announce("reading the measurements", quiet=as_json)
+    opt.check_data(data)
+    opt.announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
     result = scale_devices(
@@ -143,11 +116,11 @@ def devices_command(
     _tell(result, out, as_json, every, context)
 
 
-def facts_command(out: OutOption = None, every: AllOption = False, as_json: JsonOption = False) -> None:
+def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False) -> None:
     """Reproduce the published results from the published data."""
     if out is not None:
         check_output(out, FILES)
-    announce("fitting the published simulations", quiet=as_json)
+    opt.announce("fitting the published simulations", quiet=as_json)
     from ..api.showing import scale_facts
     from ..report.html import save_page
     from ..report.terminal import show
@@ -160,10 +133,10 @@ def facts_command(out: OutOption = None, every: AllOption = False, as_json: Json
 
 def configs_command(
     gpu: Annotated[str, typer.Argument(help="A name or a TOML file.")],
-    sizes: SizesOption = None,
-    by: Annotated[Literal["cus", "chiplets"], typer.Option(help="What the sizes count.")] = "cus",
-    every: AllOption = False,
-    as_json: JsonOption = False,
+    sizes: opt.SizesOption = None,
+    by: Annotated[Literal["cus", "chiplets"], opt.option("What the sizes count.")] = "cus",
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Derive scale models of a GPU: shared resources in proportion to the number of its compute units.
 
@@ -173,7 +146,7 @@ def configs_command(
     from ..report.terminal import show
 
     base = find(gpu)
-    models = scale_models(base, parse_counts(sizes, "--sizes", "38,76"), by)
+    models = scale_models(base, opt.parse_counts(sizes, "--sizes", "38,76"), by)
     show(configurations_document(models, base), as_json=as_json, every=every)
 
 
@@ -181,16 +154,16 @@ def counters_command(
     data: Annotated[
         list[Path], typer.Argument(metavar="PROFILE...", help="Folders of rocprofiler-compute, one for each size.")
     ],
-    sizes: SizesOption = None,
+    sizes: opt.SizesOption = None,
     out: TableOption = Path("runs.csv"),
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Take IPC, misses per thousand instructions and f_mem of every kernel out of counters, for scale predict.
 
     Without --sizes the size of a profile is that of its device, in compute units.
     """
-    check_data(data)
-    wanted = parse_numbers(sizes, "--sizes", "38,76")
+    opt.check_data(data)
+    wanted = opt.parse_numbers(sizes, "--sizes", "38,76")
     check_file(out, READABLE, data)
     from ..api.scaling import scale_counters
 
@@ -199,20 +172,18 @@ def counters_command(
 
 def misses_command(
     trace: Annotated[Path, typer.Argument(help="Addresses in the order of access, one a line, decimal or 0x...")],
-    sizes: SizesOption = None,
-    cache_mb: Annotated[
-        str | None, typer.Option(metavar="MIB,MIB[,...]", help="Cache of the GPU at each of the sizes, MiB.")
-    ] = None,
+    sizes: opt.SizesOption = None,
+    cache_mb: Annotated[str | None, opt.option("Cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]")] = None,
     instructions: Annotated[
-        float | None, typer.Option(help="Of the traced run; without them misses are per thousand accesses.")
+        float | None, opt.option("Of the traced run; without them misses are per thousand accesses.")
     ] = None,
     out: TableOption = Path("runs.csv"),
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Say the miss rate of an LRU cache at every size, by the stack distances of a trace, for scale predict."""
-    check_data([trace])
-    wanted = parse_numbers(sizes, "--sizes", "38,76") or []
-    caches = parse_numbers(cache_mb, "--cache-mb", "32,64") or []
+    opt.check_data([trace])
+    wanted = opt.parse_numbers(sizes, "--sizes", "38,76") or []
+    caches = opt.parse_numbers(cache_mb, "--cache-mb", "32,64") or []
     check_file(out, READABLE, [trace])
     from ..api.scaling import scale_misses
 
@@ -235,13 +206,13 @@ def _tell(result: Any, out: Path | None, as_json: bool, every: bool, context: ty
     from ..report.terminal import show
 
     if out is not None:
-        result.save(out, made_by(context))
+        result.save(out, opt.made_by(context))
     show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
 
 
-app.command("predict")(run_command(predict_command))
-app.command("devices")(run_command(devices_command))
-app.command("facts")(run_command(facts_command))
-app.command("configs")(run_command(configs_command))
-app.command("counters")(run_command(counters_command))
-app.command("misses")(run_command(misses_command))
+app.command("predict")(opt.run_command(predict_command))
+app.command("devices")(opt.run_command(devices_command))
+app.command("facts")(opt.run_command(facts_command))
+app.command("configs")(opt.run_command(configs_command))
+app.command("counters")(opt.run_command(counters_command))
+app.command("misses")(opt.run_command(misses_command))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..output import READABLE, check_file, write_table
-from .options import JsonOption
+from . import options as opt
 
 PLACE = 200
 EXAMPLES = ("flopcast schema gemm --out gemm.csv",)
@@ -16,10 +16,8 @@ EXAMPLES = ("flopcast schema gemm --out gemm.csv",)
 
 def command(
     op: Annotated[str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a table to fill in: .csv.")
-    ] = None,
-    as_json: JsonOption = False,
+    out: Annotated[Path | None, opt.option("Write a table to fill in: .csv.", "FILE", spelt="--out -o")] = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """List the operators and the columns of their measurements, with units and an example row."""
     if out is not None:

@@ -8,29 +8,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..errors import ParameterError
 from ..report.run_folder import read_metrics
-from .options import AllOption, JsonOption, PlotOption, RunArgument, TopOption
+from . import options as opt
 
 PLACE = 40
 EXAMPLES = ("flopcast show runs/gemm --all", "flopcast show runs/fp8 --plot")
 
 
 def command(
-    run: RunArgument,
-    every: AllOption = False,
-    top: TopOption = 10,
-    plot: PlotOption = False,
+    run: opt.RunArgument,
+    every: opt.AllOption = False,
+    top: opt.TopOption = 10,
+    plot: opt.PlotOption = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Print the files of the run and their SHA-256; refuse one not sealed.")
+        bool, opt.option("Print the files of the run and their SHA-256; refuse one not sealed.", spelt="--verify")
     ] = False,
     signers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --verify: allowed signers (ssh-keygen), one of whom must have signed."),
+        Path | None, opt.option("With --verify: allowed signers (ssh-keygen), one of whom must have signed.", "FILE")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Print the tables of a saved run again, from its folder.
 

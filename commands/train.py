@@ -9,40 +9,7 @@ import typer
 
 from ..errors import ParameterError
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
-from .options import (
-    AllOption,
-    BudgetOption,
-    ClusterOption,
-    DataArgument,
-    DefaultOption,
-    EachOption,
-    GroupOption,
-    HostOption,
-    JobsOption,
-    JsonOption,
-    KeepOption,
-    MetricOption,
-    NeedOption,
-    PlotOption,
-    PriorOption,
-    QuietOption,
-    ResumeOption,
-    SeedOption,
-    TargetCostOption,
-    TargetOption,
-    TopOption,
-    UnitOption,
-    WhereOption,
-    WithoutFeaturesOption,
-    check_data,
-    check_needed,
-    command_line,
-    parse_budget,
-    parse_gpu,
-    parse_names,
-    parse_rows,
-    parse_targets,
-)
+from . import options as opt
 
 PLACE = 10
 CHOICE = "Which models run, and how one is chosen"
@@ -54,76 +21,67 @@ EXAMPLES = (
 
 def command(
     context: typer.Context,
-    data: DataArgument = None,
-    host: HostOption = None,
-    target: TargetOption = None,
-    where: WhereOption = None,
-    group: GroupOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run folder to write.")] = None,
-    seed: SeedOption = 0,
-    jobs: JobsOption = -1,
-    cluster: ClusterOption = None,
-    prior_run: PriorOption = None,
+    data: opt.DataArgument = None,
+    host: opt.HostOption = None,
+    target: opt.TargetOption = None,
+    where: opt.WhereOption = None,
+    group: opt.GroupOption = None,
+    out: Annotated[Path | None, opt.option("Run folder to write.", spelt="--out -o")] = None,
+    seed: opt.SeedOption = 0,
+    jobs: opt.JobsOption = -1,
+    cluster: opt.ClusterOption = None,
+    prior_run: opt.PriorOption = None,
     suite: Annotated[
-        str, typer.Option(help="default, or literature: O'Neal's models in measured space.", rich_help_panel=CHOICE)
+        str, opt.option("default, or literature: O'Neal's models in measured space.", panel=CHOICE)
     ] = "default",
-    models: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Run these models only.", rich_help_panel=CHOICE)
-    ] = None,
-    without: Annotated[
-        str | None, typer.Option(metavar="NAME[,NAME]", help="Do not run these models.", rich_help_panel=CHOICE)
-    ] = None,
-    without_features: WithoutFeaturesOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Two fast models only.")] = False,
+    models: Annotated[str | None, opt.option("Run these models only.", "NAME[,NAME]", CHOICE)] = None,
+    without: Annotated[str | None, opt.option("Do not run these models.", "NAME[,NAME]", CHOICE)] = None,
+    without_features: opt.WithoutFeaturesOption = None,
+    quick: Annotated[bool, opt.option("Two fast models only.", spelt="--quick")] = False,
     scheme: Annotated[
-        str,
-        typer.Option(help="Save the best model for new groups (grouped) or known (kfold).", rich_help_panel=CHOICE),
+        str, opt.option("Save the best model for new groups (grouped) or known (kfold).", panel=CHOICE)
     ] = "grouped",
     select: Annotated[
-        str,
-        typer.Option(
-            help="Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", rich_help_panel=CHOICE
-        ),
+        str, opt.option("Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", panel=CHOICE)
     ] = "e_out",
     trees: Annotated[
-        bool,
-        typer.Option("--trees", help="Errors of forests of 2 to 1024 trees too (slow).", rich_help_panel=CHOICE),
+        bool, opt.option("Errors of forests of 2 to 1024 trees too (slow).", panel=CHOICE, spelt="--trees")
     ] = False,
-    budget: BudgetOption = None,
-    every: AllOption = False,
-    top: TopOption = 10,
-    plot: PlotOption = False,
-    metric: MetricOption = "duration_us",
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    keep: KeepOption = None,
-    target_cost: TargetCostOption = None,
-    each: EachOption = False,
-    need: NeedOption = None,
-    resume: ResumeOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    budget: opt.BudgetOption = None,
+    every: opt.AllOption = False,
+    top: opt.TopOption = 10,
+    plot: opt.PlotOption = False,
+    metric: opt.MetricOption = "duration_us",
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    keep: opt.KeepOption = None,
+    target_cost: opt.TargetCostOption = None,
+    each: opt.EachOption = False,
+    need: opt.NeedOption = None,
+    resume: opt.ResumeOption = False,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
 ) -> None:
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.
 
     Several targets have a run each where there is a --host, and without one a single run.
     """
-    check_needed(need)
+    opt.check_needed(need)
     if resume and out is None:
         raise ParameterError("resume", "goes on with what was begun of --out: give it")
-    data = check_data(data)
-    own, targets = parse_gpu(host), parse_targets(target)
+    data = opt.check_data(data)
+    own, targets = opt.parse_gpu(host), opt.parse_targets(target)
     if out is not None and (own is None or not isinstance(targets, list)):
         check_run_folder(out)
     settings: dict[str, Any] = {
         "host": own,
-        **parse_rows(where, unit, default, group=group, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "prior_run": prior_run,
-        "models": parse_names(models, "--models", "Additive,Stack"),
-        "without": parse_names(without, "--without", "MLP,Stack") or (),
+        "models": opt.parse_names(models, "--models", "Additive,Stack"),
+        "without": opt.parse_names(without, "--without", "MLP,Stack") or (),
         "without_features": without_features or (),
-        "budget": parse_budget(budget),
+        "budget": opt.parse_budget(budget),
     }
     options: dict[str, Any] = {
         "metric": metric,
@@ -146,7 +104,7 @@ def command(
         from ..api.targets import Runs, train_each
         from ..api.training import train
 
-        options |= {"progress": progress, "command": command_line(context)}
+        options |= {"progress": progress, "command": opt.command_line(context)}
         if own is not None and isinstance(targets, list):
             found = train_each(data, targets=targets, **settings, **options)
         else:

@@ -9,27 +9,7 @@ import typer
 
 from ..errors import check_margin
 from ..output import check_output
-from .options import (
-    AllOption,
-    DataArgument,
-    DefaultOption,
-    GroupOption,
-    HostOption,
-    JsonOption,
-    KeepOption,
-    MarginOption,
-    MetricOption,
-    PlotOption,
-    SeedOption,
-    TargetOption,
-    UnitOption,
-    WhereOption,
-    announce,
-    check_data,
-    made_by,
-    parse_gpu,
-    parse_rows,
-)
+from . import options as opt
 
 PLACE = 30
 EXAMPLES = (
@@ -42,42 +22,40 @@ FILES = ("validation.json", "validation.html")
 
 def command(
     context: typer.Context,
-    data: DataArgument = None,
-    host: HostOption = None,
-    target: TargetOption = None,
-    where: WhereOption = None,
-    group: GroupOption = None,
-    margin: MarginOption = 0.10,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for validation.json and validation.html.")
-    ] = None,
-    seed: SeedOption = 0,
-    plot: PlotOption = False,
-    every: AllOption = False,
-    as_json: JsonOption = False,
-    metric: MetricOption = "duration_us",
-    unit: UnitOption = None,
-    default: DefaultOption = None,
-    keep: KeepOption = None,
+    data: opt.DataArgument = None,
+    host: opt.HostOption = None,
+    target: opt.TargetOption = None,
+    where: opt.WhereOption = None,
+    group: opt.GroupOption = None,
+    margin: opt.MarginOption = 0.10,
+    out: Annotated[Path | None, opt.option("Folder for validation.json and validation.html.", spelt="--out -o")] = None,
+    seed: opt.SeedOption = 0,
+    plot: opt.PlotOption = False,
+    every: opt.AllOption = False,
+    as_json: opt.JsonOption = False,
+    metric: opt.MetricOption = "duration_us",
+    unit: opt.UnitOption = None,
+    default: opt.DefaultOption = None,
+    keep: opt.KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
     if out is not None:
         check_output(out, FILES)
     settings: dict[str, Any] = {
-        "host": parse_gpu(host),
-        "target": parse_gpu(target),
-        **parse_rows(where, unit, default, group=group, keep=keep or ()),
+        "host": opt.parse_gpu(host),
+        "target": opt.parse_gpu(target),
+        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
     }
     check_margin(margin)
-    data = check_data(data)
-    announce("reading the measurements", quiet=as_json)
+    data = opt.check_data(data)
+    opt.announce("reading the measurements", quiet=as_json)
     from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
     from ..report.validation import validation_document
 
     result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
-        result.save(out, made_by(context))
+        result.save(out, opt.made_by(context))
     show(
         validation_document(result, plot=plot),
         *(out / name for name in FILES if out is not None),
