@@ -25,8 +25,10 @@ import pytest
 pytestmark = pytest.mark.no_cover  # the source is read
 ROOT = Path(__file__).parents[1]
 TIMES = 10, 16
-"""How often what is repeated stands in the shortest text, half as often where steps may grow with the square: where steps
-seem to grow, longer texts tell whether what grows is limited."""
+"""How often what is repeated stands in the shortest text, half as often where steps may grow with the square.
+
+Where steps seem to grow, longer texts tell whether what grows is limited.
+"""
 MOST_STEPS = 100_000
 MOST_TIMES = 9
 """Repetitions of no more than these are limited."""
