@@ -518,14 +518,17 @@ def covariance(one: Points, two: Points, shares: FloatArray, others: FloatArray,
     found = np.empty((len(one.group), len(two.group)))
     for start in range(0, len(found), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        found[rows] = _block(
+        beside = slice(start + _CHUNK if one is two else None)  # of a set with itself: half, the rest is its mirror
+        found[rows, beside] = _block(
             {name: codes[rows] for name, codes in one.names.items()},
             {name: values[rows] for name, values in scaled[0].items()},
-            two.names,
-            scaled[1],
-            shares[rows] @ others.T,
+            {name: codes[beside] for name, codes in two.names.items()},
+            {name: values[beside] for name, values in scaled[1].items()},
+            shares[rows] @ others[beside].T,
             dict(zip(TERMS, fit.terms, strict=True)),
         )
+        if one is two:
+            found[:start, rows] = found[rows, :start].T
     return found
 
 
