@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+import pandas as pd
 import pytest
 import typer.testing
 from typer.main import get_command
@@ -12,14 +13,25 @@ from typer.main import get_command
 from flopcast.commands.app import app
 from flopcast.evaluation import checking, law_comparison, linear_scaling
 from flopcast.evaluation.cluster_bootstrap import bootstrap
-from flopcast.scaling import devices
+from flopcast.scaling import devices, trials
+from flopcast.scaling.curves import published_curves
 
 typer.testing._get_command = cache(get_command)  # made anew for each call it takes as long as a brief command
 WIDE = {"COLUMNS": "160"}
 
 
+@cache
+def hasty_trials() -> pd.DataFrame:
+    """Return the trials of one law; those of every law: `tests.scaling.test_trials`."""
+    return trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
+
+
 def hurry(patch: pytest.MonkeyPatch) -> None:
-    """Let verdicts and their intervals rest on 100 bootstrap samples; on all of them: `tests.evaluation`."""
+    """Let verdicts and their intervals rest on 100 bootstrap samples; on all of them: `tests.evaluation`.
+
+    Published simulations are predicted by one law.
+    """
+    patch.setattr("flopcast.api.showing.published_trials", hasty_trials)
     for module in (checking, devices, law_comparison, linear_scaling):
         patch.setattr(module, "bootstrap", lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}))
 

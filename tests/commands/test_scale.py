@@ -15,8 +15,6 @@ from flopcast.api.scaling import FILES, scale, scale_devices
 from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
 from flopcast.readers import Measurements
-from flopcast.scaling import trials
-from flopcast.scaling.curves import published_curves
 from flopcast.tests.commands import running
 
 run = partial(running.call, "scale")
@@ -151,11 +149,7 @@ def test_scale_models_are_listed() -> None:
     assert [one["cus"] for one in found["gpus"]] == [38, 304]
 
 
-def test_the_published_results_are_reproduced_and_every_figure_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
-    monkeypatch.setattr(trials, "published_trials", lambda: found)  # those of every law: `tests.scaling.test_trials`
+def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path: Path) -> None:
     code, text, _ = run("facts", "--out", str(tmp_path / "facts"))
     assert (code, "Wrote" in text) == (0, True)
     lines = [line.split() for line in text.splitlines()]

@@ -6,15 +6,12 @@ import re
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import flopcast as fc
 from flopcast.api import learning, training
 from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
-from flopcast.scaling import trials
-from flopcast.scaling.curves import published_curves
 from flopcast.tests.commands.running import hurry
 
 from .blocks import Step, help_texts, steps
@@ -34,14 +31,23 @@ FOUND = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() i
 
 
 def first_told(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
-    """Leave out what prints nothing where another page prints what it does, and what helps and cookbook repeat."""
-    printed = {re.sub(r" --out \S+", "", step.code) for found in pages.values() for step in found if step.printed}
-    kept = {name: [step for step in found if step.printed or step.code not in printed] for name, found in pages.items()}
+    """Leave out what prints and writes nothing where it is also told with that, and what helps and cookbook repeat."""
+    told = [step for found in pages.values() for step in found if not step.python]
+    known = {_shown(step.code) for step in told if step.printed or _shown(step.code) != _script(step.code)}
+    kept = {
+        name: [step for step in found if step.printed or _script(step.code) not in known]
+        for name, found in pages.items()
+    }
     copies = [name for name in pages if name.endswith(" --help") or name == "docs/cookbook.md"]
     guided = {_script(step.code) for name, found in pages.items() if name not in copies for step in found}
     for name in copies:
         kept[name] = [step for step in kept[name] if step.printed or _script(step.code) not in guided]
     return {name: found for name, found in kept.items() if found}
+
+
+def _shown(code: str) -> str:
+    """Return a command that writes nothing."""
+    return re.sub(r" (--out|-o) \S+", "", _script(code))
 
 
 def _script(code: str) -> str:
@@ -51,11 +57,6 @@ def _script(code: str) -> str:
 
 FOLLOWED = first_told(FOUND)
 STEPS = {name: once(getattr(training, name)) for name in ("compete", "deploy")}
-
-
-def hasty_trials() -> pd.DataFrame:
-    """Return the trials of one law; those of every law: `tests.scaling.test_trials`."""
-    return trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
 
 
 @pytest.mark.no_cover
@@ -70,7 +71,6 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
-    monkeypatch.setattr(trials, "published_trials", hasty_trials)
     monkeypatch.setattr(learning, "MODELS", ("Additive",))
     monkeypatch.setattr(learning, "curve", partial(learning.curve, rows=[10], draws=1))
     reader = Reader()

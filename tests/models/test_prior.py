@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import flopcast as fc
 from flopcast.api import learning
 from flopcast.errors import ArtifactError, DataError, ParameterError
+from flopcast.evaluation import competition
 from flopcast.models.baselines import AnalyticLaw
 from flopcast.models.prior import Corrected, Pooled, Smooth
 
@@ -26,18 +29,34 @@ def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
     )
 
 
-@pytest.fixture(scope="module")
+@contextmanager
+def two_folds() -> Iterator[None]:
+    """Let trainings, whose models are many fits each here, have two folds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(competition, "FOLDS", ((0, 2),))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry() -> Iterator[None]:
+    with two_folds():
+        yield
+
+
+@pytest.fixture(scope="session")
 def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seen = pd.concat([products(name, 200, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
     place = tmp_path_factory.mktemp("prior") / "run"
-    fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
+    with two_folds():
+        fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
     return place
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(prior: Path) -> fc.Run:
     own = products("MI300X", 24, 1.6, 9)
-    return fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1)
+    with two_folds():
+        return fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1)
 
 
 def test_corrected_finds_offset_and_slope() -> None:
