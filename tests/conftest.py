@@ -6,6 +6,7 @@ import difflib
 import gc
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -37,12 +38,17 @@ def five_folds() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def all_folds() -> Iterator[None]:
-    """Let the trainings of a module have as many folds as they have by default."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(competition, "FOLDS", ALL_FOLDS)
-        yield
+@pytest.fixture(scope="session")
+def all_folds() -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which trainings have as many folds as they have by default."""
+
+    @contextmanager
+    def whole() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(competition, "FOLDS", ALL_FOLDS)
+            yield
+
+    return whole
 
 
 @pytest.fixture(scope="session")

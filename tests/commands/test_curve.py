@@ -36,10 +36,10 @@ def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it
     seen, compete = list[int](), learning.compete
     monkeypatch.setattr(learning, "compete", lambda data, **asked: seen.append(len(data)) or compete(data, **asked))
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "5000,40,20", "--draws", 3]
+    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "5000,40,20", "--draws", 2]
     code, out, _ = call(tmp_path / "pairs.csv", *words, "--json", "--out", tmp_path / "curve")
     found = json.loads(out)
-    assert (code, seen) == (0, 3 * [20, 20, 40, 40])
+    assert (code, seen) == (0, 2 * [20, 20, 40, 40])
     assert found["left_out"] == [5000]
     assert found == json.loads((tmp_path / "curve" / "curve.json").read_text())
     assert "plotly" in (tmp_path / "curve" / "curve.html").read_text()

@@ -7,7 +7,8 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -82,9 +83,10 @@ def told() -> Told:
 
 
 @pytest.fixture(scope="module")
-def run(data: Path, told: Told, all_folds: None) -> job.Run:
+def run(data: Path, told: Told, all_folds: Callable[[], AbstractContextManager[None]]) -> job.Run:
     options = {"models": QUICK, "jobs": 1, "progress": lambda *call: told.append(call)}
-    return job.train([data], host="MI300X", target="MI355X", **options)
+    with all_folds():
+        return job.train([data], host="MI300X", target="MI355X", **options)
 
 
 @pytest.fixture(scope="module")
@@ -380,18 +382,7 @@ def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_oth
     third = table[table["device"] == TARGET.name].assign(device="MI325X")
     table = pd.concat([table, third.assign(t_us=1.5 * third["t_us"])])
     table.to_csv(tmp_path / "three.csv", index=False)
-    words = [
-        "--host",
-        HOST.name,
-        "--target",
-        f"{TARGET.name},MI325X",
-        "--models",
-        "OLS",
-        "--jobs",
-        "1",
-        "--quiet",
-        "--json",
-    ]
+    words = shlex.split(f"--host {HOST.name} --target {TARGET.name},MI325X --models OLS --jobs 1 --quiet --json")
     code, out, _ = call("train", tmp_path / "three.csv", *words, "--need", "0.001", "--out", tmp_path / "runs")
     assert code == 0
     assert {name: one["code"] for name, one in json.loads(out)["need"].items()} == dict.fromkeys(

@@ -109,6 +109,7 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
         fit = small.fits[name]
         shares = summed(points, fit, name)[1]
         found = covariance(points, points, shares, shares, fit)
+        assert found == pytest.approx(covariance(points, replace(points), shares, shares, fit))  # not by its mirror
         assert found == pytest.approx(found.T)
         assert np.linalg.eigvalsh(found).min() > -1e-8 * len(found)
 
