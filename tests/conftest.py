@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flopcast.evaluation import competition
-from flopcast.readers import Measurements, Options, TraceFailure, read, read_traces
-from flopcast.traces.summary import Annotated
+if TYPE_CHECKING:  # the process that hands out the tests runs none, and imports none of these
+    from flopcast.readers import Measurements
+    from flopcast.traces.summary import Annotated
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,25 +28,25 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-ALL_FOLDS = competition.FOLDS
-
-
 @pytest.fixture(scope="session", autouse=True)
-def five_folds() -> Iterator[None]:
-    """Let trainings have five folds, not ten: of most only the run is needed."""
+def five_folds() -> Iterator[tuple[tuple[int, int], ...]]:
+    """Let trainings have five folds, not ten: of most only the run is needed. Return what they have by default."""
+    from flopcast.evaluation import competition
+
+    default = competition.FOLDS
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(competition, "FOLDS", ((0, 5),))
-        yield
+        yield default
 
 
 @pytest.fixture(scope="session")
-def all_folds() -> Callable[[], AbstractContextManager[None]]:
+def all_folds(five_folds: tuple[tuple[int, int], ...]) -> Callable[[], AbstractContextManager[None]]:
     """Return a context in which trainings have as many folds as they have by default."""
 
     @contextmanager
     def whole() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(competition, "FOLDS", ALL_FOLDS)
+            patch.setattr("flopcast.evaluation.competition.FOLDS", five_folds)
             yield
 
     return whole
@@ -63,18 +64,23 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def aiter_data(shared_data: Path) -> Measurements:
     """Read the tuned kernels of AITER once for all tests of a process."""
+    from flopcast.readers import read
+
     return read([shared_data / "aiter"])
 
 
 @pytest.fixture(scope="session")
 def miopen_data(shared_data: Path) -> Measurements:
     """Read the convolutions of MIOpen once for all tests of a process."""
+    from flopcast.readers import read
+
     return read([shared_data / "miopen"])
 
 
 @pytest.fixture(scope="session")
 def kineto(shared_data: Path) -> Callable[[str], Annotated]:
     """Return a function that reads a trace of ``profiles/kineto``, each once for all tests of a process."""
+    from flopcast.readers import Options, TraceFailure, read_traces
 
     @cache
     def trace(name: str) -> Annotated:
