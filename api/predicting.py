@@ -29,16 +29,7 @@ from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_ba
 from ..remarks import Reasons, Remark, remark
 from ..report.document import Document
 from ..report.html import Shown
-from ..report.predictions import (
-    ABOUT,
-    SHOWN,
-    Explained,
-    Identity,
-    Tally,
-    explanation_document,
-    workload,
-    write_batches,
-)
+from ..report.predictions import ABOUT, SHOWN, Explained, Identity, Tally, explanation_document, workload, write_batches
 from ..report.run_folder import read_metrics, read_run, simplest
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select

@@ -138,11 +138,7 @@ LISTED: Final = 20
 
 
 def metrics_of(
-    dataset: Dataset,
-    measured: Measurements,
-    competition: Competition,
-    model: Deployed,
-    predictions: pd.DataFrame,
+    dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed, predictions: pd.DataFrame
 ) -> dict[str, Any]:
     """Return what ``metrics.json`` holds; `predictions` are those of the competition (`Competition.table`)."""
     report = dataset.report

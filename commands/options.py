@@ -111,10 +111,7 @@ TargetOption = Annotated[
 PriorOption = Annotated[
     Path | None,
     option(
-        "Start from a run over other devices: its prediction is a feature.",
-        "RUN",
-        MORE,
-        spelt="--prior-run --from",
+        "Start from a run over other devices: its prediction is a feature.", "RUN", MORE, spelt="--prior-run --from"
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]

@@ -25,11 +25,7 @@ FILES = ("power.json", "power.html")
 WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def command() -> None:

@@ -27,11 +27,7 @@ TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .p
 OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def command() -> None:

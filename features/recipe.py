@@ -327,9 +327,7 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
     return beside(rows, rows, metric)
 
 
-def _numerical(
-    context: Context,
-) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
+def _numerical(context: Context) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
     """Compute every numerical feature that the rows can have: values, roles, units, and those skipped with why."""
     columns: dict[str, np.ndarray] = {}
     roles: dict[str, str] = {}

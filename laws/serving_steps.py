@@ -290,13 +290,7 @@ def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
     wide = gpu.peaks.get("bf16_matrix", gpu.peaks.get("fp16_matrix", np.nan))
     rate = gpu.peaks.get(f"{computed}_matrix", wide)  # a GPU without such a unit widens what it reads
     gib = (gpu.memory_gb or np.nan) * 2.0**30
-    return (
-        (gpu.memory_bw_gbs or np.nan) * 1e9,
-        gib,
-        (gpu.link_bw_gbs or np.nan) * 1e9,
-        rate * 1e12,
-        wide * 1e12,
-    )
+    return ((gpu.memory_bw_gbs or np.nan) * 1e9, gib, (gpu.link_bw_gbs or np.nan) * 1e9, rate * 1e12, wide * 1e12)
 
 
 @cache

@@ -104,12 +104,7 @@ class LogResidual(PositiveRegressor):
     """
 
     def __init__(
-        self,
-        base: Any = None,
-        learner: Any = None,
-        *,
-        columns: Sequence[str] | None = None,
-        ratios: Sequence[str] = (),
+        self, base: Any = None, learner: Any = None, *, columns: Sequence[str] | None = None, ratios: Sequence[str] = ()
     ) -> None:
         self.base, self.learner, self.columns, self.ratios = base, learner, columns, ratios
 

@@ -114,9 +114,7 @@ def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Ta
     stated = rank.notna().all() and not process.groupby(rank).nunique().gt(1).any()
     members = rank.to_numpy(dtype=np.int64) if stated else process.to_numpy()
     table = activities.assign(
-        start_us=start_ns.to_numpy() / 1e3,
-        queue=queue_codes(activities),
-        collective=collectives_of(activities),
+        start_us=start_ns.to_numpy() / 1e3, queue=queue_codes(activities), collective=collectives_of(activities)
     ).sort_values("start_us", kind="stable")
     order = pd.Series(members, index=activities.index)[table.index].to_numpy()
     first = float(table["start_us"].min())

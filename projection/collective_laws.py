@@ -458,11 +458,7 @@ ONE_RANK = remark("one-rank", "a group of one rank sends nothing")
 
 def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark | None:
     """Return what the model needs and the trace does not say, None where nothing lacks."""
-    lacks = {
-        "collective": not collective,
-        "group": bool(np.isnan(ranks)),
-        "message": bool(np.isnan(size_bytes).any()),
-    }
+    lacks = {"collective": not collective, "group": bool(np.isnan(ranks)), "message": bool(np.isnan(size_bytes).any())}
     missing = tuple(name for name, is_missing in lacks.items() if is_missing)
     return remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing) if missing else None
 

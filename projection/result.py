@@ -26,32 +26,11 @@ from .graph import CAUSES, gap_table
 from .job import communication_table, pair_volumes
 from .kernel_laws import CORRECTED, MODEL
 from .phases import Repeated, fold, repeated, repeats_of
-from .replay import (
-    ACTIVITY,
-    AGGREGATIONS,
-    DELAY,
-    GAP,
-    LATENCY,
-    OVERLAP,
-    REPLAY,
-    RETURN,
-    SUM,
-    UNEXPLAINED,
-    WORK,
-)
+from .replay import ACTIVITY, AGGREGATIONS, DELAY, GAP, LATENCY, OVERLAP, REPLAY, RETURN, SUM, UNEXPLAINED, WORK
 from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
-from .uncertainty import (
-    CPU_SIGMA,
-    Uncertainty,
-    class_of,
-    class_sigmas,
-    names_of,
-    need_of,
-    parse_sigmas,
-    uncertainty_of,
-)
+from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, need_of, parse_sigmas, uncertainty_of
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)

@@ -206,12 +206,7 @@ def accuracy_band(relative: float) -> str:
 
 
 def propagate(
-    simulate: Simulate,
-    factors: Sequence[Factor],
-    *,
-    level: float = 0.9,
-    samples: int = 256,
-    seed: int = 0,
+    simulate: Simulate, factors: Sequence[Factor], *, level: float = 0.9, samples: int = 256, seed: int = 0
 ) -> Uncertainty:
     """Propagate the uncertainty of factors to the end-to-end time.
 

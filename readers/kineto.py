@@ -620,13 +620,7 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     return tuple(found)
 
 
-def _finding(
-    what: Remark,
-    severity: Severity,
-    rows: BoolArray,
-    table: pd.DataFrame,
-    durations: FloatArray,
-) -> Finding:
+def _finding(what: Remark, severity: Severity, rows: BoolArray, table: pd.DataFrame, durations: FloatArray) -> Finding:
     total = durations.sum()
     share = float(durations[rows].sum() / total) if total else None
     return Finding(what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
@@ -634,7 +628,7 @@ def _finding(
 
 _CATEGORIES = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime|cuda_driver|kernel|gpu_memcpy|gpu_memset|python_function'
-    rb'|cpu_instant_event|gpu_user_annotation|ac2g|fwdbwd|Operator|Runtime|Kernel|Memcpy|Memset)"',
+    rb'|cpu_instant_event|gpu_user_annotation|ac2g|fwdbwd|Operator|Runtime|Kernel|Memcpy|Memset)"'
 )
 _MANGLED = "_Z"
 

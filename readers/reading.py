@@ -524,12 +524,7 @@ def _tables(
 
 
 def _read_each(
-    files: Sequence[DataFile],
-    frames: Sequence[pd.DataFrame],
-    options: Options,
-    found: Found,
-    lenient: bool,
-    jobs: Jobs,
+    files: Sequence[DataFile], frames: Sequence[pd.DataFrame], options: Options, found: Found, lenient: bool, jobs: Jobs
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}

@@ -30,9 +30,7 @@ UNLINKED = remark(
     by="rocprofv3",
 )
 NO_DEVICE = remark(
-    "device-not-recorded",
-    "the files do not say on which device this ran: give default device=NAME",
-    by="rocprofv3",
+    "device-not-recorded", "the files do not say on which device this ran: give default device=NAME", by="rocprofv3"
 )
 
 

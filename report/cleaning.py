@@ -60,11 +60,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     over = kept.iloc[SHOWN:]
     more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
     return Table(
-        every,
-        found,
-        "spread of the repeats",
-        shown=SHOWN,
-        rest=Row((more, "", n, "", "", "", "", kept_out, "")),
+        every, found, "spread of the repeats", shown=SHOWN, rest=Row((more, "", n, "", "", "", "", kept_out, ""))
     )
 
 

@@ -215,8 +215,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
     found = [
         Row(
-            (workload(row), *(figure(row[name]) for name in figures), row["reason"]),
-            "warning" if row["reason"] else "",
+            (workload(row), *(figure(row[name]) for name in figures), row["reason"]), "warning" if row["reason"] else ""
         )
         for row in frame.head(SHOWN).to_dict("records")
     ]

@@ -46,11 +46,7 @@ STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
 """The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""
 DEFAULT_UNIT = "size"
 
-_ALIASES = {
-    "performance": ("ipc", "perf"),
-    "mpki": ("llc_mpki",),
-    "size": ("sms", "cus"),
-}
+_ALIASES = {"performance": ("ipc", "perf"), "mpki": ("llc_mpki",), "size": ("sms", "cus")}
 _SCENARIO_ALIASES = {"weak-multi-chiplet": "chiplets", "multi-chiplet": "chiplets", "chiplet": "chiplets"}
 _NEEDED = ("benchmark", "size", "performance")
 _NUMBERS = ("size", "performance", "mpki", "f_mem", "f_mem_percent", "simulation_time_s")
@@ -144,11 +140,7 @@ def read_curves(path: Path, where: Where = None, scenario: str = "strong") -> Cu
 
 
 def curves_of(
-    frame: pd.DataFrame,
-    where: Where = None,
-    scenario: str = "strong",
-    *,
-    source: str | None = None,
+    frame: pd.DataFrame, where: Where = None, scenario: str = "strong", *, source: str | None = None
 ) -> CurveTable:
     """Return the benchmarks of a table that is already in memory; see `read_curves`."""
     rows = _renamed(frame)

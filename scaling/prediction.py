@@ -19,16 +19,7 @@ from ..remarks import Remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program
 from .scaling_class import Cliff, ScalingClass, classify, cliffs
-from .scaling_laws import (
-    Amdahl,
-    Gustafson,
-    Linear,
-    Logarithmic,
-    Power,
-    Proportional,
-    ScalingLaw,
-    UniversalScalability,
-)
+from .scaling_laws import Amdahl, Gustafson, Linear, Logarithmic, Power, Proportional, ScalingLaw, UniversalScalability
 
 _ALL: tuple[type[ScalingLaw], ...] = (
     *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
@@ -222,11 +213,7 @@ def check_request(
 
 
 def _benchmark(
-    curve: Curve,
-    chosen: Sequence[ScalingLaw],
-    fit: Sequence[float],
-    targets: Sequence[float],
-    level: float,
+    curve: Curve, chosen: Sequence[ScalingLaw], fit: Sequence[float], targets: Sequence[float], level: float
 ) -> BenchmarkPrediction:
     """Fit the laws to one benchmark."""
     missing = [size for size in fit if curve.measured_at(size) is None]

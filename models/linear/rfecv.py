@@ -350,12 +350,7 @@ class RFECV(LinearRegressor):
     """
 
     def __init__(
-        self,
-        *,
-        base: Literal["ols", "nnls"] = "ols",
-        cv: Any = 5,
-        min_features: int = 1,
-        random_state: int | None = 0,
+        self, *, base: Literal["ols", "nnls"] = "ols", cv: Any = 5, min_features: int = 1, random_state: int | None = 0
     ) -> None:
         self.base, self.cv, self.min_features, self.random_state = base, cv, min_features, random_state
 

@@ -264,9 +264,7 @@ def _with(table: pd.DataFrame, index: pd.MultiIndex, known: pd.DataFrame) -> pd.
 
 
 def _differences(
-    columns: list[tuple[str, FloatArray]],
-    variance: Mapping[str, np.ndarray],
-    mean: Mapping[str, np.ndarray],
+    columns: list[tuple[str, FloatArray]], variance: Mapping[str, np.ndarray], mean: Mapping[str, np.ndarray]
 ) -> pd.DataFrame:
     rows = []
     for name in dict.fromkeys(name for name, _ in columns):

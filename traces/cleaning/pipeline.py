@@ -192,11 +192,7 @@ def _warm_up(dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, 
 
 
 def _outliers(
-    dispatches: pd.DataFrame,
-    repeats: IntArray,
-    resolution: IntArray,
-    threshold: float,
-    verdict: _Verdict,
+    dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, threshold: float, verdict: _Verdict
 ) -> None:
     duration, names = dispatches["duration_ns"].to_numpy(dtype=np.int64), dispatches["name"].to_numpy()
     rows = np.flatnonzero(verdict.kept)
