@@ -254,8 +254,10 @@ def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
 
 def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:
     """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0."""
-    values = np.nan_to_num(X[list(names)].to_numpy(dtype=np.float64), posinf=0.0, neginf=0.0)
-    log = np.array([name.startswith(LOG_PREFIX) for name in names], dtype=bool)
-    values = np.where(log, values, np.sign(values) * np.log2(1 + np.abs(values)))
     p = np.asarray(predicted, dtype=np.float64)
-    return np.column_stack([values, np.log2(np.where(p > 0, p, 1.0))])
+    columns = np.empty((len(p), len(names) + 1))
+    for place, name in enumerate(names):  # one after the other: a wide table is not held several times
+        values = np.nan_to_num(X[name].to_numpy(dtype=np.float64), posinf=0.0, neginf=0.0)
+        columns[:, place] = values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))
+    columns[:, -1] = np.log2(np.where(p > 0, p, 1.0))
+    return columns
