@@ -307,12 +307,7 @@ def scale_devices(
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, unit, default, [gpu.name for gpu in gpus])
     found = assess_devices(
-        read.frame,
-        gpus,
-        group=names_of(group, "group"),
-        margin=margin,
-        replicates=replicates,
-        seed=seed,
+        read.frame, gpus, group=names_of(group, "group"), margin=margin, replicates=replicates, seed=seed,
         notes=read.notes,
-    )
+    )  # fmt: skip
     return MeasuredScaling(found.measured, found.families, found.verdicts, found.limits, found.notes)

@@ -36,15 +36,9 @@ Data: TypeAlias = Item | Sequence[Item]
 SLIPS = 0.1
 """Share of rows in another unit than the others from which on nobody knows which of them are right."""
 _OPTIONAL = {
-    "family": "",
-    "variant": "",
-    "kernel": "",
-    "group": "",
-    "spread_us": "µs",
-    "repeats": "",
-    "energy_j": "J",
+    "family": "", "variant": "", "kernel": "", "group": "", "spread_us": "µs", "repeats": "", "energy_j": "J",
     "power_w": "W",
-}
+}  # fmt: skip
 
 
 class Measurements(readers.Measurements):

@@ -472,19 +472,9 @@ def train(
         of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
         kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
         competition = compete(
-            dataset,
-            suite,
-            models=chosen[0],
-            without=chosen[1],
-            quick=quick,
-            seed=seed,
-            jobs=who,
-            budget=budget,
-            progress=progress,
-            scheme=scheme,
-            criterion=select,
-            kept=kept,
-        )
+            dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, budget=budget,
+            progress=progress, scheme=scheme, criterion=select, kept=kept,
+        )  # fmt: skip
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
     trained = Trained(dataset, model, measured, known, kept)

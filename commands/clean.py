@@ -58,17 +58,9 @@ def command(
     from ..report.terminal import show
 
     result = clean(
-        data,
-        mad=mad,
-        steps=steps,
-        warm_up=warm_up,
-        golden=golden,
-        join=join,
-        cover=cover,
-        epochs=epochs,
-        default=columns,
-        jobs=jobs,
-    )
+        data, mad=mad, steps=steps, warm_up=warm_up, golden=golden, join=join, cover=cover, epochs=epochs,
+        default=columns, jobs=jobs,
+    )  # fmt: skip
     if out is not None:
         result.save(out)
     if removed is not None:

@@ -57,13 +57,9 @@ def command(
     from ..report.terminal import show, shown_progress
 
     options: dict[str, Any] = {
-        "draws": draws,
-        "scheme": scheme,
-        "interval": interval,
-        "metric": metric,
-        "seed": seed,
+        "draws": draws, "scheme": scheme, "interval": interval, "metric": metric, "seed": seed,
         "prior_run": prior_run,
-    }
+    }  # fmt: skip
     with shown_progress("learning curve", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before
 

@@ -93,21 +93,10 @@ def profile_command(
     from ..report.terminal import show
 
     profiles = profile_files(
-        log,
-        executions,
-        clocks,
-        gpu_index=gpu_index,
-        kernel=kernel,
-        component=components,
-        window_us=window_us,
-        execution=execution,
-        steady_from=steady_from,
-        within=within,
-        bin_rank=bin_rank,
-        ablate=ablate,
-        interval=interval,
-        seed=seed,
-    )
+        log, executions, clocks, gpu_index=gpu_index, kernel=kernel, component=components, window_us=window_us,
+        execution=execution, steady_from=steady_from, within=within, bin_rank=bin_rank, ablate=ablate,
+        interval=interval, seed=seed,
+    )  # fmt: skip
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:
         save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES)
@@ -153,17 +142,9 @@ def record_command(
     try:
         with shown_progress("recording", quiet=as_json) as progress:
             recorded = record(
-                kernels,
-                out,
-                logger=logger,
-                window_us=window_us,
-                runs=runs,
-                device=device,
-                interleaved=interleaved,
-                sequence=sequences,
-                seed=seed,
-                progress=progress,
-            )
+                kernels, out, logger=logger, window_us=window_us, runs=runs, device=device, interleaved=interleaved,
+                sequence=sequences, seed=seed, progress=progress,
+            )  # fmt: skip
     except KeyboardInterrupt:
         print("what is recorded is kept: the same command goes on", file=sys.stderr)
         raise

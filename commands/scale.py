@@ -65,17 +65,9 @@ def predict_command(
     from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
 
     result = scale(
-        data,
-        fitted,
-        wanted,
-        performance=values,
-        mpki=misses,
-        f_mem=f_mem,
-        law=laws,
-        where=chosen,
-        scenario=scenario,
-        interval=interval,
-    )
+        data, fitted, wanted, performance=values, mpki=misses, f_mem=f_mem, law=laws, where=chosen,
+        scenario=scenario, interval=interval,
+    )  # fmt: skip
     _tell(result, out, as_json, every, context)
 
 

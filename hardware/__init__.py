@@ -10,23 +10,6 @@ from .networks import NETWORK_FIGURES, Network, read_networks
 from .spec import DTYPES, EVERY, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
-    "DTYPES",
-    "EVERY",
-    "FIGURES",
-    "GPU",
-    "NETWORK_FIGURES",
-    "PEAKS",
-    "UNITS",
-    "Ceiling",
-    "Figure",
-    "Network",
-    "Source",
-    "all_gpus",
-    "find",
-    "find_gfx",
-    "measured",
-    "peak_path",
-    "read_gpu",
-    "read_networks",
-    "sources",
-]
+    "DTYPES", "EVERY", "FIGURES", "GPU", "NETWORK_FIGURES", "PEAKS", "UNITS", "Ceiling", "Figure", "Network",
+    "Source", "all_gpus", "find", "find_gfx", "measured", "peak_path", "read_gpu", "read_networks", "sources",
+]  # fmt: skip

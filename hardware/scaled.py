@@ -24,16 +24,9 @@ from .spec import GPU
 By = Literal["cus", "chiplets"]
 
 SHARED: Final = (
-    "l2_mb",
-    "llc_mb",
-    "llc_bw_gbs",
-    "noc_bw_gbs",
-    "memory_bw_gbs",
-    "memory_bw_pin_gbs",
-    "memory_gb",
-    "link_bw_gbs",
+    "l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs", "memory_bw_gbs", "memory_bw_pin_gbs", "memory_gb", "link_bw_gbs",
     "link_bidir_gbs",
-)
+)  # fmt: skip
 """Figures of what all compute units share: in proportion to their number."""
 
 PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")

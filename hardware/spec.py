@@ -100,18 +100,9 @@ PEAK_TABLES = tuple(sorted({peak_path(key).split(".")[0] for key in PEAKS}))
 """The tables of a data file that hold peaks: ``peak_tflops`` and ``peak_tops``."""
 
 WORDS = (
-    "name",
-    "vendor",
-    "arch",
-    "gfx",
-    "form_factor",
-    "memory_type",
-    "link_name",
-    "confidence",
-    "note",
-    "same_id_as",
+    "name", "vendor", "arch", "gfx", "form_factor", "memory_type", "link_name", "confidence", "note", "same_id_as",
     "based_on",
-)
+)  # fmt: skip
 """Keys that hold one text."""
 
 LISTS = ("aliases", "sources")

@@ -448,15 +448,9 @@ class Fidelity:
             f"{trace.kernel_ratio:.3f} of the unprofiled time"
         )
         return remark(
-            Basis.UNPROFILED.value,
-            text,
-            label=self.best,
-            alone=alone,
-            step_us=step_us,
-            unprofiled_us=self.unprofiled_us,
-            overhead=trace.overhead,
-            kernel_ratio=trace.kernel_ratio,
-        )
+            Basis.UNPROFILED.value, text, label=self.best, alone=alone, step_us=step_us,
+            unprofiled_us=self.unprofiled_us, overhead=trace.overhead, kernel_ratio=trace.kernel_ratio,
+        )  # fmt: skip
 
 
 def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> Fidelity:

@@ -278,15 +278,9 @@ class Retimed:
             f"are {ratio:.3f} of those recorded{f'; as recorded, not measured in passes: {names}' if first else ''}"
         )
         return remark(
-            "durations-of-passes",
-            text,
-            kernels=kernels,
-            of=total,
-            time_share=time_share,
-            ratio=ratio,
-            unmeasured=len(left),
-            first=first,
-        )
+            "durations-of-passes", text, kernels=kernels, of=total, time_share=time_share, ratio=ratio,
+            unmeasured=len(left), first=first,
+        )  # fmt: skip
 
 
 def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:

@@ -36,22 +36,7 @@ from .parts import RowBatches, TogetherError, is_dataset, read_dataset, row_batc
 from .reading import Measurements, TraceFailure, read, read_rows, read_traces
 
 __all__ = [
-    "Measurements",
-    "Note",
-    "Options",
-    "RawTable",
-    "Reader",
-    "RowBatches",
-    "TogetherError",
-    "TraceFailure",
-    "TraceReader",
-    "formats",
-    "is_dataset",
-    "read",
-    "read_dataset",
-    "read_rows",
-    "read_traces",
-    "readers",
-    "register",
-    "row_batches",
-]
+    "Measurements", "Note", "Options", "RawTable", "Reader", "RowBatches", "TogetherError", "TraceFailure",
+    "TraceReader", "formats", "is_dataset", "read", "read_dataset", "read_rows", "read_traces", "readers",
+    "register", "row_batches",
+]  # fmt: skip

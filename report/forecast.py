@@ -67,13 +67,9 @@ INPUTS: Final = {
 }
 """What a score is made of."""
 MEMORY: Final = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimizer": "optimizer",
-    "activations": "activations",
-    "cache": "cache",
-    "reserved": "runtime",
-}
+    "weights": "weights", "gradients": "gradients", "optimizer": "optimizer", "activations": "activations",
+    "cache": "cache", "reserved": "runtime",
+}  # fmt: skip
 """What fills the memory of a GPU."""
 SCHEMA: Final = 1
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
@@ -575,20 +571,11 @@ PARTS: Final = {
 }
 """Parts of a time, and where its spread comes from."""
 ASKED: Final = {
-    "gpu": "GPU",
-    "gpus": "GPUs",
-    "batch": "batch",
-    "input_len": "prompt, tokens",
-    "output_len": "answer, tokens",
-    "num_prompts": "requests",
-    "dtype": "precision",
-    "seq_len": "sequence, tokens",
-    "micro_batch": "micro-batch",
-    "global_batch": "global batch",
-    "network_gbs": "network, GB/s",
-    "network_us": "network, µs",
+    "gpu": "GPU", "gpus": "GPUs", "batch": "batch", "input_len": "prompt, tokens", "output_len": "answer, tokens",
+    "num_prompts": "requests", "dtype": "precision", "seq_len": "sequence, tokens", "micro_batch": "micro-batch",
+    "global_batch": "global batch", "network_gbs": "network, GB/s", "network_us": "network, µs",
     "node_gpus": "GPUs of a node",
-}
+}  # fmt: skip
 """Fields of a setting, as heads; others are called as they are."""
 
 SHOWN: Final = 40
@@ -660,13 +647,9 @@ def _add_curve(drawn: go.Figure, name: str, x: list[int], points: Sequence[Forec
     """Add an answer with its band to the upper panel, its throughput to the lower."""
     edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
     band = {
-        "fill": "toself",
-        "opacity": _BAND,
-        "mode": "lines",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
+        "fill": "toself", "opacity": _BAND, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
         "showlegend": False,
-    }
+    }  # fmt: skip
     drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band), row=1, col=1)
     rates = [one.details["tokens_per_second_per_gpu"] for one in points]
     line = {"mode": "lines+markers", "line": {**look, "width": 2}, "marker": {"size": 5}, "legendgroup": name}

@@ -72,19 +72,10 @@ SHOWN = 8
 _LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
 """Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
-    "classes": "Classes",
-    "pace": "Pace",
-    "roofs": "Roofs",
-    "efficiency": "Efficiency",
-    "energy": "Energy",
-    "path": "Critical path",
-    "cpu": "CPU",
-    "split": "Time",
-    "gaps": "Gaps",
-    "interval": "Interval",
-    "other laws": "Other laws",
-    "laws": "Laws",
-}
+    "classes": "Classes", "pace": "Pace", "roofs": "Roofs", "efficiency": "Efficiency", "energy": "Energy",
+    "path": "Critical path", "cpu": "CPU", "split": "Time", "gaps": "Gaps", "interval": "Interval",
+    "other laws": "Other laws", "laws": "Laws",
+}  # fmt: skip
 """Table -> its entry in the navigation, where that is shorter than its title."""
 _SHORT = 24  # columns of a first cell that never folds
 

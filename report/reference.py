@@ -18,13 +18,9 @@ MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
 _RARE: Final = ("reported_cus", "matrix_mhz", "int8_vector")
 _WORDS: Final = {
-    "vendor": "maker",
-    "arch": "architecture",
-    "gfx": "gfx id",
-    "form_factor": "form factor",
-    "memory_type": "memory type",
-    "link_name": "link type",
-}
+    "vendor": "maker", "arch": "architecture", "gfx": "gfx id", "form_factor": "form factor",
+    "memory_type": "memory type", "link_name": "link type",
+}  # fmt: skip
 _LIST_CAPTION: Final = (
     "Dense peaks in TFLOPS, of the matrix units where there are any; memory bandwidth and all links one way in GB/s; "
     f"–: {MISSING}. Confidence A: figures alike in two sources, B: one, C: thinner."

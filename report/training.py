@@ -459,13 +459,8 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
         places = [str(source).rpartition(":") for source in found.get("source", pd.Series("", found.index))]
         files, rows_of = [file or row for file, _, row in places], [row if file else "" for file, _, row in places]
         return [
-            found["group"].astype(str).tolist(),
-            *values,
-            errors,
-            found["fold"].astype(str).tolist(),
-            files,
-            rows_of,
-        ]
+            found["group"].astype(str).tolist(), *values, errors, found["fold"].astype(str).tolist(), files, rows_of,
+        ]  # fmt: skip
 
     some = f"{len(found):,} of {every:,} workloads, evenly chosen by their place,"
     which = some if len(found) < every else f"All {counted(every, 'workload')}"

@@ -46,14 +46,9 @@ COLUMNS: Final = (
     Column("verdict", "prose"),
 )
 _TONES: Final[dict[Outcome, Tone]] = {
-    Outcome.HOLDS: "good",
-    Outcome.CORRECTED: "accent",
-    Outcome.SIZE: "error",
-    Outcome.SCATTER: "error",
-    Outcome.UNDECIDED: "warning",
-    Outcome.TOO_FEW: "soft",
-    Outcome.UNKNOWN: "soft",
-}
+    Outcome.HOLDS: "good", Outcome.CORRECTED: "accent", Outcome.SIZE: "error", Outcome.SCATTER: "error",
+    Outcome.UNDECIDED: "warning", Outcome.TOO_FEW: "soft", Outcome.UNKNOWN: "soft",
+}  # fmt: skip
 _ANSWERS: Final = dict.fromkeys(Outcome, "No") | {
     Outcome.HOLDS: "Yes",
     Outcome.CORRECTED: "Yes, with a correction",

@@ -174,16 +174,9 @@ def read_release(table: dict[str, Any]) -> Release:
     if not isinstance(table["models"], list) or not all(isinstance(one, str) for one in table["models"]):
         raise DataError(f"release {table['name']!r:.40}: models must be a list of names")
     return Release(
-        name=str(table["name"]),
-        gpu=str(table["gpu"]),
-        models=tuple(table["models"]),
-        mean=mean,
-        root=root,
-        runs=int(table["runs"]),
-        source=str(table["source"]),
-        largest=float(table.get("largest", 0.0)),
-        kind=kind,
-    )
+        name=str(table["name"]), gpu=str(table["gpu"]), models=tuple(table["models"]), mean=mean, root=root,
+        runs=int(table["runs"]), source=str(table["source"]), largest=float(table.get("largest", 0.0)), kind=kind,
+    )  # fmt: skip
 
 
 def widened(release: Release) -> Release:

@@ -65,14 +65,8 @@ _BINARY = (
     )),
 )  # fmt: skip
 _TERNARY = (
-    "addcmul",
-    "addcdiv",
-    "where",
-    "lerp",
-    "mse_loss_backward",
-    "smooth_l1_loss_backward",
-    "huber_loss_backward",
-)
+    "addcmul", "addcdiv", "where", "lerp", "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward",
+)  # fmt: skip
 _FLOATING = frozenset(
     {
         "div",
