@@ -183,5 +183,7 @@ class Need:
         if taken:
             what, after = " and ".join(way for way, _ in taken), taken[-1][1]
             text += f"; {what} would {'leave' if enough is None else 'reach it, with'} {100 * after:.3g} %, as expected"
+        else:
+            text += "; no further measurement is known that would reach it"
         values |= {"ways": [way for way, _ in taken], "after": taken[-1][1] if taken else None}
         return remark("need-not-reached", text, **values, enough=enough is not None)
