@@ -98,6 +98,14 @@ def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -
     assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
 
 
+def test_a_run_far_off_the_others_of_its_setting_counts_for_little(small: ServingModel) -> None:
+    users = asked(*({"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 64)))
+    before = small.served(users).tpot_ms
+    for times, followed in ((2.0, 1.97), (20.0, 1.05)):  # the second is of something else
+        own = small.calibrated(users.assign(tpot_ms=before * [1, times, 1]))
+        assert own.served(users).tpot_ms / before == pytest.approx([1, followed, 1], abs=0.05)
+
+
 def test_runs_without_a_time_are_refused(small: ServingModel) -> None:
     with pytest.raises(DataError, match="tpot_ms or ttft_ms"):
         small.calibrated(asked({}))
