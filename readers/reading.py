@@ -713,13 +713,11 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
     files = (rows[ORDER] // MOST_LINES).to_numpy()
     for code, what, off in contradictions(rows):
         by_file = pd.Series(off, rows["source"].astype(str))
-        for file in np.unique(files):
-            if len(own := by_file[files == file].dropna()):
-                middle, lines = float(own.median()), few((source.rpartition(":")[2] for source in own.index), 3)
-                text = (
-                    f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both and their units"
-                )
-                found.add(of_file(found.labels[int(file)], remark(code, text, factor=middle)), len(own))
+        for file in np.unique(files[~np.isnan(off)]):
+            own = by_file[files == file].dropna()
+            middle, lines = float(own.median()), few((source.rpartition(":")[2] for source in own.index), 3)
+            text = f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both and their units"
+            found.add(of_file(found.labels[int(file)], remark(code, text, factor=middle)), len(own))
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)

@@ -171,6 +171,10 @@ def _read(file: Path) -> Architecture:
 
 
 def _json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        told = "holds no config.json: give the folder of a model, or the file of a workload"
+        alone = file.name != "config.json"
+        raise DataError("no such file" if alone else told, source=str(file if alone else file.parent))
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -371,3 +371,11 @@ def test_every_known_model_is_found_by_its_name() -> None:
 
 def _without_name(model: Architecture) -> dict[str, object]:
     return {key: value for key, value in vars(model).items() if key != "name"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"), [("", "holds no config.json"), ("none.json", r"none\.json: no such file")]
+)
+def test_a_folder_or_file_that_is_no_model_is_said_to_be_none(asked: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        find(tmp_path / asked)
