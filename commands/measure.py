@@ -44,7 +44,7 @@ def command(
     device_name: Annotated[str | None, opt.option("Name of the device in the table.")] = None,
     out: Annotated[Path, opt.option("Table to write: .parquet or .csv.", spelt="--out -o")] = DEFAULT_OUT,
     cus: Annotated[
-        str | None, opt.option("Measure with so many compute units of a ROCm GPU, for scale predict.", "N,N[,...]")
+        str | None, opt.option("Measure with so many compute units (SMs) of the GPU, for scale predict.", "N,N[,...]")
     ] = None,
     resume: opt.ResumeOption = False,
     seed: opt.SeedOption = 0,

@@ -1,4 +1,4 @@
-"""The embedded measurements: FP8 matrix products that AITER's tuner timed on MI300X and MI355X.
+"""The embedded measurements: FP8 matrix products that AITER's tuner timed on MI300X and MI355X; others beside them.
 
 `fetch_aiter`, `fetch_miopen` and `fetch_aiconfigurator` bring public tables of GPUs to a cache and return their folder.
 """
@@ -18,6 +18,10 @@ DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
 
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
+
+
+H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"
+"""What flopcast itself measured: kernels of PyTorch on an H100 and an H200, and on parts of the H100's SMs."""
 
 
 def default_paths() -> list[Path]:

@@ -25,13 +25,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError, one_line
 from ..hardware import all_gpus
 from ..operators.operands import Row, sizes, unknown, word
 from ..operators.operators import OPS
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
+SMS = "FLOPCAST_SMS"
+"""In the environment: this process computes with so many SMs of NVIDIA's GPU, in a green context."""
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
 """Where the operating system describes the CPU: caches, clock."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -142,6 +144,15 @@ class Backend:
         if self.index >= count:
             raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
         torch.cuda.set_device(self.index)
+        self._part: Any = None
+        if (sms := int(os.environ.get(SMS, 0))) and sms < torch.cuda.get_device_properties(
+            self.index
+        ).multi_processor_count:
+            try:
+                self._part = torch.cuda.green_contexts.GreenContext.create(num_sms=sms, device_id=self.index)
+                self._part.set_context()
+            except (AttributeError, RuntimeError) as error:
+                raise DataError(f"PyTorch {torch.__version__} makes no part of {sms} SMs: {one_line(error)}") from error
 
     @property
     def gpu_name(self) -> str:

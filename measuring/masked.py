@@ -1,8 +1,9 @@
 """One GPU as its own scale models: everything is measured with a part of its compute units, size after size.
 
-A size is a process of its own, as ROCm reads the mask of compute units when it starts (``HSA_CU_MASK=0:0-37``: the
-first 38 units of GPU 0). Caches and memory stay whole: such models shrink the units alone. A partition (CPX of MI300X:
-38 units each) shrinks the rest too; it is a device of its own and needs no mask: measure it with ``device_name``.
+A size is a process of its own: ROCm reads the mask of compute units when it starts (``HSA_CU_MASK=0:0-37``: the first
+38 units of GPU 0), and on NVIDIA's GPUs the process computes in a green context of so many SMs (`backend.SMS`). Caches
+and memory stay whole: such models shrink the units alone. A partition (CPX of MI300X: 38 units each) shrinks the rest
+too; it is a device of its own and needs no mask: measure it with ``device_name``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import pandas as pd
 
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import find
+from .backend import SMS
 
 MASK: Final = "HSA_CU_MASK"
+SM_STEP: Final = 8
+"""SMs that a green context is made of: least number, and step, from Hopper on (CUDA's driver API)."""
 Once = Callable[[str, Path, Mapping[str, str]], int]
 """Measures a device of this name into this table in a process with this environment; returns its exit status."""
 
@@ -35,7 +39,7 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     once : callable
         Measures one size.
     index : int
-        The GPU's number, as ROCm counts GPUs.
+        The GPU's number, as ROCm counts GPUs; NVIDIA's are named by the device of PyTorch.
 
     Returns
     -------
@@ -46,24 +50,32 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     Raises
     ------
     ParameterError
-        A size is none of the GPU's, or stated twice.
+        A size is none of the GPU's, or stated twice, or on a GPU of NVIDIA's is neither all nor a multiple of 8.
     FlopcastError
         A size could not be measured.
     """
-    whole = int(find(device).require("cus"))
+    gpu = find(device)
+    whole, nvidia = int(gpu.require("cus")), gpu.vendor == "NVIDIA"
+    unit = "SM" if nvidia else "CU"
     if len(set(cus)) < len(cus) or not cus or not all(0 < one <= whole for one in cus):
         raise ParameterError("cus", f"must be different numbers from 1 to {whole}, those of {device}, got {list(cus)}")
+    if nvidia and any(one % SM_STEP for one in cus if one != whole):
+        raise ParameterError("cus", f"must be multiples of {SM_STEP} or all {whole} of {device}, got {list(cus)}")
     parts = []
     with TemporaryDirectory() as folder:
         for size in sorted(cus):
             out = Path(folder) / f"{size}.parquet"
-            status = once(f"{device}, {size} CUs", out, {**os.environ, MASK: f"{index}:0-{size - 1}"})
+            mask = {SMS: str(size)} if nvidia else {MASK: f"{index}:0-{size - 1}"}
+            status = once(f"{device}, {size} {unit}s", out, {**os.environ, **mask})
             if status or not out.exists():
                 raise FlopcastError(f"{size} compute units could not be measured (exit status {status})")
-            parts.append(pd.read_parquet(out).assign(size=float(size), unit="CU"))
+            parts.append(pd.read_parquet(out).assign(size=float(size), unit=unit))
     table = pd.concat(parts, ignore_index=True)
     if not table["duration_us"].gt(0).any():
         raise DataError("nothing was measured")
     names = [name for name in ("op", "dtype_a", "batch", "m", "n", "k", "rows", "cols") if name in table]
-    called = table[names].astype("string").fillna("").apply(lambda row: " ".join(word for word in row if word), axis=1)
+    called = [
+        " ".join(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row if pd.notna(cell) and cell != "")
+        for row in table[names].itertuples(index=False)
+    ]
     return table.assign(benchmark=called, performance=1e6 / table["duration_us"])

@@ -48,6 +48,11 @@ LONGEST_US: Final = 50_000.0
 """Trains are searched for throttling up to this time, or up to four times the planned executions."""
 AFTER: Final = 3
 """Executions recorded from the first of steady power on, where it is later than the window fills."""
+COARSE_US: Final = 1e4
+"""A logger that reads this seldom (NVIDIA's, programs) may see no execution of a run that is so short: see `SWINGS`."""
+SWINGS: Final = 10
+"""Windows of such a logger that trains are searched for, and that are recorded at steady power where it throttles; else
+one is. A controller swings about the limit: that of an H100 by a tenth, in 180 ms."""
 SIMULATED_RANKS: Final = 8
 """Of the published collectives on the simulated GPU."""
 SETTLED: Final = 0.01
@@ -266,8 +271,13 @@ class _Course:
             self.rig.use(*self._kernels(place, repeats))
             kernel_us = self._time_us(place, 1)
         chosen = plan(kernel_us, interval)
-        longest = max(4 * chosen.executions_filled, math.ceil(LONGEST_US / kernel_us))
+        coarse = interval >= COARSE_US
+        longest_us = max(LONGEST_US, SWINGS * interval if coarse else 0.0)
+        longest = max(4 * chosen.executions_filled, math.ceil(longest_us / kernel_us))
         settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
+        appended = AFTER if settled > chosen.executions_filled else 0
+        if coarse:
+            appended = math.ceil((1 if unthrottled is None else SWINGS) * interval / kernel_us)
         alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
         protocol = Protocol(
             row=place,
@@ -275,7 +285,7 @@ class _Course:
             kernel_us=round(kernel_us, 4),
             repeats=repeats,
             runs=self._runs or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
-            executions=settled + (AFTER if settled > chosen.executions_filled else 0),
+            executions=settled + appended,
             steady_from=settled,
             unthrottled=unthrottled,
             searched=longest,

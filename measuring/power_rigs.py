@@ -37,20 +37,20 @@ from .timing import Call
 AMDSMI, HWMON, AMD_SMI, ROCM_SMI, NVML = "amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml"
 SIMULATED = "simulated"
 INTERVAL_US: Final[Mapping[str, float]] = {
-    AMDSMI: 1e3, HWMON: 1e3, AMD_SMI: 1e6, ROCM_SMI: 1e6, NVML: 1e5, SIMULATED: 1e3,
+    AMDSMI: 1e3, HWMON: 1e3, AMD_SMI: 1e6, ROCM_SMI: 1e6, NVML: 2e4, SIMULATED: 1e3,
 }  # fmt: skip
 """Loggers, and the time that each is taken to average over: a process for each reading is no faster; AMD's binding and
-the kernel's file are read within this process."""
+the kernel's file are read within this process, and NVIDIA's driver samples every 20 ms by itself."""
 DRM: Final = Path("/sys/class/drm")
 """Where the Linux kernel lists graphics cards."""
 _WATTS: Final = ("current_socket_power", "socket_power", "average_socket_power")
 """Keys of the binding's power, the best first: releases of ROCm differ, and give "N/A" for what they do not read."""
 COUNTER_READS: Final = 5
 """Reads of the GPU's counter before and after a train; the one with the shortest delay counts."""
-_INSTANT_FIELD: Final = 186
-"""NVML's number of the instantaneous power (``NVML_FI_DEV_POWER_INSTANT``), where the driver knows it."""
 
 Clock = Callable[[], int]
+Power = float | list[tuple[int, float]]
+"""What a logger reads: watts now, or readings that it has stamped itself, CPU's nanoseconds and watts."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ class Rig(Protocol):
 
 
 class Sampler:
-    """A thread that reads the power again and again, each reading stamped by the middle of the time it took.
+    """A thread that reads the power again and again; readings without a stamp get the middle of the time they took.
 
     Parameters
     ----------
     read : callable
-        Returns watts.
+        Returns watts, or stamped readings.
     period_us : float
         Between the beginnings of two readings; a reading that takes longer is followed by the next at once.
     """
 
-    def __init__(self, read: Callable[[], float], period_us: float, clock: Clock = time.time_ns) -> None:
+    def __init__(self, read: Callable[[], Power], period_us: float, clock: Clock = time.time_ns) -> None:
         self._read, self._period_s, self._clock = read, period_us / 1e6, clock
         self._readings, self._error = list[tuple[int, float]](), ""
         self._stop, self._lock = threading.Event(), threading.Lock()
@@ -130,12 +130,12 @@ class Sampler:
         while not self._stop.is_set():
             begun, started = self._clock(), time.monotonic()
             try:
-                watts = self._read()
+                told = self._read()
             except Exception as error:  # whatever it is, the thread that waits for readings says it
                 self._error = one_line(error)
                 return
             with self._lock:
-                self._readings.append(((begun + self._clock()) // 2, watts))
+                self._readings += told if isinstance(told, list) else [((begun + self._clock()) // 2, told)]
             self._stop.wait(max(self._period_s - (time.monotonic() - started), 0.0))
 
 
@@ -153,27 +153,40 @@ def smi_power(tool: Tool, gpu: str) -> float:
     return told["power_w"]
 
 
-def nvml_power(identifier: str) -> Callable[[], float]:
-    """Return what reads the power of a GPU with NVML, instantaneous where the driver reports it.
+def nvml_power(identifier: str) -> Callable[[], Power]:
+    """Return what reads the power that NVIDIA's driver has sampled since the last call, with the stamps it gave them.
+
+    On an H100 a sample comes every 20 ms (10 to 37), each the mean of about so long; the instantaneous power that NVML
+    and nvidia-smi report is one of five of them.
 
     Raises
     ------
     FlopcastError
-        NVML is not installed, or does not know the GPU.
+        NVML is not installed, does not know the GPU, or its driver keeps no samples of the power.
     """
     try:
         nvml = importlib.import_module("pynvml")
     except ModuleNotFoundError as error:
         raise FlopcastError("the logger nvml needs NVML's Python module: pip install nvidia-ml-py") from error
+    latest = 0  # microseconds since 1970
+
+    def read() -> Power:
+        nonlocal latest
+        try:
+            _, samples = nvml.nvmlDeviceGetSamples(gpu, nvml.NVML_TOTAL_POWER_SAMPLES, latest)
+        except nvml.NVMLError_NotFound:  # none since then
+            return []
+        fresh = [(int(one.timeStamp), one.sampleValue.uiVal / 1e3) for one in samples if one.timeStamp > latest]
+        latest = max((stamp for stamp, _ in fresh), default=latest)
+        return [(1000 * stamp, watts) for stamp, watts in fresh]
+
     try:
         nvml.nvmlInit()
         gpu = nvml.nvmlDeviceGetHandleByUUID(identifier)
-        field = nvml.nvmlDeviceGetFieldValues(gpu, [_INSTANT_FIELD])[0]
+        read()
     except nvml.NVMLError as error:
         raise DataError(f"NVML does not read GPU {identifier}: {one_line(error)}") from error
-    if field.nvmlReturn == 0:
-        return lambda: nvml.nvmlDeviceGetFieldValues(gpu, [_INSTANT_FIELD])[0].value.uiVal / 1e3
-    return lambda: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3
+    return read
 
 
 def amdsmi_power(index: int) -> Callable[[], float]:
@@ -226,7 +239,7 @@ def _bus(backend: Backend) -> str:
     return "{:04x}:{:02x}:{:02x}.0".format(*numbers)
 
 
-def power_reader(logger: str, backend: Backend) -> Callable[[], float]:
+def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
     """Return what reads the power of the GPU.
 
     Raises
@@ -255,7 +268,7 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], float]:
 class TorchRig:
     """A GPU under PyTorch beside a logger on the CPU's clock."""
 
-    def __init__(self, backend: Backend, read: Callable[[], float], interval_us: float, seed: int) -> None:
+    def __init__(self, backend: Backend, read: Callable[[], Power], interval_us: float, seed: int) -> None:
         self.backend, self.interval_us, self._seed = backend, interval_us, seed
         self.gpu_name = backend.gpu_name
         self._sampler = Sampler(read, interval_us)

@@ -11,6 +11,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import FlopcastError, ParameterError
+from flopcast.measuring.backend import SMS
 from flopcast.measuring.masked import MASK, measure_sizes
 
 WORK = {4096: 30400.0, 64: 30.4}
@@ -19,10 +20,10 @@ WORK = {4096: 30400.0, 64: 30.4}
 
 def simulated(name: str, out: Path, environment: Mapping[str, str]) -> int:
     """Measure two products as a GPU would, of which the mask leaves the first units."""
-    last = re.fullmatch(r"1:0-([0-9]+)", environment[MASK])
-    assert last is not None
-    rows = [{"op": "gemm", "m": m, "duration_us": 2.0 + work / (int(last[1]) + 1)} for m, work in WORK.items()]
-    table = pd.DataFrame(rows).assign(device=name, n=64, k=64, dtype_a="bf16")
+    last = re.fullmatch(r"1:0-([0-9]+)", environment.get(MASK, ""))
+    units = int(last[1]) + 1 if last else int(environment[SMS])
+    rows = [{"op": "gemm", "m": m, "duration_us": 2.0 + work / units} for m, work in WORK.items()]
+    table = pd.DataFrame(rows).assign(device=name, n=64.0, k=64, dtype_a="bf16")
     table.to_parquet(out)
     return 0
 
@@ -41,6 +42,14 @@ def test_every_size_is_measured_and_read_by_scale(tmp_path: Path) -> None:
 def test_sizes_are_those_of_the_gpu(cus: list[int]) -> None:
     with pytest.raises(ParameterError):
         measure_sizes(cus, "MI300X", simulated)
+
+
+def test_parts_of_an_nvidia_gpu_are_whole_groups_of_its_sms() -> None:
+    table = measure_sizes([132, 64], "H100", simulated)
+    assert table["device"].unique().tolist() == ["H100, 64 SMs", "H100, 132 SMs"]
+    assert set(table["unit"]) == {"SM"}
+    with pytest.raises(ParameterError, match="multiples of 8"):
+        measure_sizes([60], "H100", simulated)
 
 
 def test_a_size_that_fails_ends_it() -> None:

@@ -159,17 +159,28 @@ def test_the_kernels_file_is_read_of_the_gpu_at_its_address(tmp_path: Path) -> N
         power_reader(HWMON, card)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("known", "watts"), [(True, 700.5), (False, 650.25)])
-def test_nvml_tells_the_instantaneous_power_where_it_can(
-    monkeypatch: pytest.MonkeyPatch, known: bool, watts: float
-) -> None:
-    field = SimpleNamespace(nvmlReturn=0 if known else 3, value=SimpleNamespace(uiVal=700_500))
+def test_nvml_tells_every_sample_of_its_driver_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=700_500 + at)) for at in (20, 40)]
+
+    class Error(OSError):
+        pass
+
+    def samples(gpu: str, kind: int, since: int) -> tuple[int, list[SimpleNamespace]]:
+        if not (fresh := [one for one in kept if one.timeStamp >= since]):
+            raise Error("not found")
+        return 1, fresh
+
     nvml = SimpleNamespace(
-        NVMLError=OSError, nvmlInit=lambda: None, nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
-        nvmlDeviceGetFieldValues=lambda gpu, fields: [field], nvmlDeviceGetPowerUsage=lambda gpu: 650_250,
+        NVMLError=OSError, NVMLError_NotFound=Error, NVML_TOTAL_POWER_SAMPLES=0, nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid, nvmlDeviceGetSamples=samples,
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
-    assert power_reader(NVML, Card(None, "1-2"))() == watts  # type: ignore[arg-type]
+    read = power_reader(NVML, Card(None, "1-2"))  # type: ignore[arg-type]  # takes what was sampled before
+    assert read() == []
+    kept.append(SimpleNamespace(timeStamp=60, sampleValue=SimpleNamespace(uiVal=650_250)))
+    assert read() == [(60_000, 650.25)]
+    kept.clear()
+    assert read() == []
 
     def unknown(uuid: str) -> str:
         raise OSError("no such GPU")
@@ -205,6 +216,13 @@ def test_readings_are_stamped_and_taken_once() -> None:
     assert [stamp for stamp, _ in told] == [500 + 2000 * place for place in range(len(told))]
     assert len(first) >= 6
     assert second
+
+
+def test_readings_that_have_stamps_keep_them() -> None:
+    kept = iter([[(10, 300.0), (30, 310.0)], [], [(50, 320.0)]])
+    sampler = Sampler(lambda: next(kept, []), 200.0)
+    assert sampler.take(50, HANGS) == [(10, 300.0), (30, 310.0), (50, 320.0)]
+    sampler.close()
 
 
 def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
