@@ -17,7 +17,7 @@ from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..operators.operators import Work
 from .base import Pair, Rows
 from .bounds import Bounds, bounds
-from .tiles import best_tile, quantise
+from .tiles import SIDES, best_tile, quantise
 
 FIXED_GRID = ("attention", "attention_backward")
 """Operators whose prefill kernels give one workgroup a block of queries of one head, whatever the GPU: few of them
@@ -41,20 +41,24 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
 
     See `tiles`: the best tile and split of k; for prefill attention, blocks of 128 queries (see
-    `FIXED_GRID`). 1 for vector operators, rows of unknown work, and a GPU whose compute units are not published.
+    `FIXED_GRID`); for few queries, whole tiles of 16, split along the keys as often as it takes: what they load is the
+    memory's. 1 for vector operators, rows of unknown work, and a GPU whose compute units are not published.
     """
     found = np.ones(len(work))
     rows = np.flatnonzero((work.unit == "matrix") & np.isfinite(work.flops))
     if gpu.cus is None or not len(rows):
         return found
     part = work.take(rows)
-    blocks = np.isin(op[rows], FIXED_GRID) & (part.m >= QUERIES)
+    attends = np.isin(op[rows], FIXED_GRID)
+    blocks = attends & (part.m >= QUERIES)
     sides = pd.DataFrame({"batch": part.batch, "m": part.m, "n": part.n, "k": part.k, "blocks": blocks})
     code = sides.groupby(list(sides.columns), sort=False).ngroup().to_numpy()
     first = np.unique(code, return_index=True)[1]
     once = part.take(first)
     fixed, best = quantise(once, gpu.cus, (QUERIES, QUERIES)), best_tile(once, gpu.cus)
     found[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
+    few = attends & ~blocks
+    found[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
     return found
 
 

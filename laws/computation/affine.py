@@ -1,6 +1,8 @@
-"""A fixed time of every kernel, and work at the achieved roofline: the default of projections."""
+"""A fixed time of every kernel, what its work explains, and the rest: the default of projections."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -10,17 +12,22 @@ from ..bounds import LAUNCH_FLOOR_US, bounded
 from ..rates import ratio
 from .bandwidth import LAW as BANDWIDTH
 
+BLIND_SHARE: Final = 0.5
+"""Of the time of a kernel whose work is not known, what memory is taken to explain."""
+
 
 class Affine(Law):
-    """``t' = a_target + (t - a_host) r``, relative to t.
+    """``t' = a_target + (t - a_host) (e r + (1 - e) c)``, relative to t.
 
     - a is the fixed time of a kernel on its device (`base.Overhead`): it does not shrink with any rate. On AMD it holds
       the dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
-    - r is the ratio of the achieved rooflines (`achieved`), the arithmetic in whole tiles and waves.
-    - A kernel whose roofline is below `bounds.LAUNCH_FLOOR_US` on both devices waits for chains of dependent
-      instructions: r is the ratio of the boost clocks. It passes into that of the rooflines over a factor of two around
-      the floor.
-    - Of kernels of unknown work r is the ratio of the achieved bandwidths.
+    - r is the ratio of the achieved rooflines of both devices (`achieved`), the arithmetic in whole tiles and waves.
+      e is what that roofline explains on the host: the root of its share of ``t - a_host``, at most 1. To scale all of
+      the time by r (e = 1) takes the efficiency of a kernel to be the same on both; to scale its share alone takes the
+      rest to be waiting. Measured pairs of GPUs lie between the two.
+    - The rest waits for chains of dependent instructions, for caches or for a last wave: c is the ratio of the boost
+      clocks.
+    - Of kernels of unknown work r is the ratio of the achieved bandwidths, for `BLIND_SHARE` of their time.
     """
 
     name = "affine"
@@ -30,21 +37,21 @@ class Affine(Law):
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return ``t' / t``."""
         own, others = achieved(rows, pair)
-        law = bounded(rows, own, others)
-        memory = BANDWIDTH.scaled(rows, pair)
-        shares = memory_shares(pair.host, pair.target)
-        with np.errstate(divide="ignore", invalid="ignore"):  # 0 to 1 between the floor over and times the root of 2
-            over_floor = np.log2(np.maximum(own.roofline_us, others.roofline_us) / LAUNCH_FLOOR_US)
-            works = np.clip(over_floor + 0.5, 0.0, 1.0)
-        clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
-        factor = law.factor**works * (1.0 if missing else clocks) ** (1 - works)
-        bound, why = np.where(works < 0.5, LATENCY, law.bound).astype(object), law.why.copy()
-        blind = np.isnan(factor) & ~rows.known & (rows.direction == "")
-        factor[blind] = memory.factor[blind] * shares[0] / shares[1]
+        law, memory = bounded(rows, own, others), BANDWIDTH.scaled(rows, pair)
         fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
         kept = np.minimum(fixed, rows.host_us)
         began = np.where(fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there)
-        return Scaled((began + (rows.host_us - kept) * factor) / rows.host_us, bound, why)
+        blind = np.isnan(law.factor) & ~rows.known & (rows.direction == "")
+        shares = memory_shares(pair.host, pair.target)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a kernel that is all fixed time
+            explained = np.sqrt(np.minimum(own.roofline_us / (rows.host_us - kept), 1.0))
+        explained = np.where(blind, BLIND_SHARE, explained)
+        rates = np.where(blind, memory.factor * shares[0] / shares[1], law.factor)
+        clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
+        factor = explained * rates + (1 - explained) * (1.0 if missing else clocks)
+        waits = np.maximum(own.roofline_us, others.roofline_us) < LAUNCH_FLOOR_US
+        bound = np.where(waits, LATENCY, law.bound).astype(object)
+        return Scaled((began + (rows.host_us - kept) * factor) / rows.host_us, bound, law.why)
 
 
 LAW = Affine()

@@ -195,6 +195,7 @@ ATEN: dict[str, CallReader] = {
     "aten::_scaled_dot_product_cudnn_attention": Signature(causal=6, heads_first=True),
     "aten::_scaled_dot_product_fused_attention_overrideable": Signature(causal=5, heads_first=True),
     "aten::_flash_attention_forward": Signature(causal=8, packed=(3, 4, 5, 6), window=(11, 12), untold=(13, 15)),
+    "aten::_cudnn_attention_forward": Signature(causal=10, heads_first=True, packed=(4, 5, 6, 7)),
     "aten::_efficient_attention_forward": Signature(
         causal=9, packed=(4, 5, 6, 7), mask_type=True, window=(13,), untold=(12,)
     ),
@@ -205,6 +206,7 @@ ATEN: dict[str, CallReader] = {
         13, 1, heads_first=True, backward=True
     ),
     "aten::_flash_attention_backward": Signature(11, 1, packed=(6, 7, 8, 9), backward=True, window=(15, 16)),
+    "aten::_cudnn_attention_backward": Signature(14, 1, heads_first=True, packed=(9, 10, 11, 12), backward=True),
     "aten::_efficient_attention_backward": Signature(
         14, 1, packed=(6, 7, 8, 9), backward=True, mask_type=True, window=(18,)
     ),
