@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..errors import FlopcastError
+from ..errors import DataError, FlopcastError
 from ..output import READABLE, check_file, visible
 from . import options as opt
 
@@ -98,7 +98,9 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
 
     given = {name: value for name, value in context.params.items() if value not in (None, False)}
     device, shapes = given.get("device"), given.pop("shapes", None)
-    name = given.get("device_name") or canonical_device(Backend(import_torch(), device).gpu_name)[0]
+    if not (backend := Backend(import_torch(), device)).is_gpu:
+        raise DataError("--cus measures parts of a GPU, and PyTorch sees none here")
+    name = given.get("device_name") or canonical_device(backend.gpu_name)[0]
     words = [str(shapes)] if shapes else []
     for option, value in given.items():
         if option not in ("cus", "out", "device_name", "as_json", "resume"):

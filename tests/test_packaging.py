@@ -25,6 +25,8 @@ DATA = {
     "py.typed",
     "datasets/README.md",
     "datasets/aiter_fp8.parquet",
+    "datasets/h100_h200.csv",
+    "datasets/h100_parts.csv",
     "datasets/scale_model.csv",
     "datasets/serving_model.parquet",
     "traces/patterns.toml",

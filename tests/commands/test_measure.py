@@ -107,6 +107,13 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("torch", "quick")
+def test_parts_of_a_gpu_need_one(tmp_path: Path) -> None:
+    code, _, error = run("--cus", "8,16", "--device", "cpu", "-o", tmp_path / "parts.csv")
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+    assert "--cus" in error
+
+
+@pytest.mark.usefixtures("torch", "quick")
 def test_a_suite_by_kernel_and_json(tmp_path: Path) -> None:
     out = tmp_path / "runs.parquet"
     code, text, error = run("--device", "cpu", "--threads", 1, "--op", "softmax", "--json", "-o", out)

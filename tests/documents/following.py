@@ -31,6 +31,7 @@ NOT_RUN: Final = {
     "--cluster": "needs other machines; tests/test_workers.py starts workers",
     "dask_jobqueue": "needs SLURM",
     "flopcast fetch": "needs the network",
+    "--cus": "needs a GPU; tests/measuring/test_masked.py simulates one",
     "--signers": "needs a key; tests/test_sealing.py makes one",
 }
 """What is not run, and why."""
