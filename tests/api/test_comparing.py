@@ -342,7 +342,7 @@ def test_workbooks_of_predictions_and_forecasts_are_read_back(ols: fc.Run, tmp_p
     found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}), out=tmp_path / "p.xlsx")
     assert set(fc.compare(found, tmp_path / "p.xlsx").table["ratio_upper"]) == {1.0}
     forecasts = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
-    forecasts.save(tmp_path / "f.xlsx")
+    forecasts.save_table(tmp_path / "f.xlsx")
     assert fc.compare(forecasts, tmp_path / "f.xlsx").table["ratio"].tolist() == [1.0, 1.0]
     wrong = found.frame.astype({"upper_us": object}).assign(upper_us="#REF!")
     wrong.to_excel(tmp_path / "words.xlsx", index=False)
