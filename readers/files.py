@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -320,9 +320,10 @@ def _first_sheet(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
         check_size(size, TABLE_BYTES, path, path.stat().st_size)
-        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-        sheet.reset_dimensions()
-        csv.writer(cells).writerows(row if any(cell is not None for cell in row) else () for row in sheet.values)
+        with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()
+            csv.writer(cells).writerows(row if any(cell is not None for cell in row) else () for row in sheet.values)
     except DataError:
         raise
     except _NO_WORKBOOK as error:

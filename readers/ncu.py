@@ -1,5 +1,6 @@
-"""Nsight Compute's CSV (`ncu --csv`, page `raw` or `details`; releases 2020 to 2025, as documented by NVIDIA,
-and a page `raw` that release 2025.3 wrote on an H100).
+"""Nsight Compute's CSV (`ncu --csv`, page `raw` or `details`; releases 2020 to 2025, as documented by NVIDIA).
+
+It was also tried on a page `raw` that release 2025.3 wrote on an H100.
 
 Lines that begin with "==", and whatever the program itself printed, may stand around the table::
 
