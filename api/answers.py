@@ -231,7 +231,7 @@ def checked(rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, sourc
         A cell is no number, or a row that is answered has no level, or limits that are not in order.
     """
     found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
-    words = found.isna() & rows[[*names]].replace("", np.nan).notna()
+    words = found.isna() & rows[[*names]].notna() & (rows[[*names]] != "")
     if words.to_numpy().any():
         row, column = (int(place) for place in np.argwhere(words.to_numpy())[0])
         cell = str(rows[names[column]].iloc[row])[:40]
