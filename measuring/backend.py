@@ -144,13 +144,11 @@ class Backend:
         if self.index >= count:
             raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
         torch.cuda.set_device(self.index)
-        self._part: Any = None
-        if (sms := int(os.environ.get(SMS, 0))) and sms < torch.cuda.get_device_properties(
-            self.index
-        ).multi_processor_count:
+        sms = int(os.environ.get(SMS, 0))
+        if 0 < sms < torch.cuda.get_device_properties(self.index).multi_processor_count:
             try:
                 self._part = torch.cuda.green_contexts.GreenContext.create(num_sms=sms, device_id=self.index)
-                self._part.set_context()
+                self._part.set_context()  # which ends with the object
             except (AttributeError, RuntimeError) as error:
                 raise DataError(f"PyTorch {torch.__version__} makes no part of {sms} SMs: {one_line(error)}") from error
 

@@ -49,10 +49,10 @@ LONGEST_US: Final = 50_000.0
 AFTER: Final = 3
 """Executions recorded from the first of steady power on, where it is later than the window fills."""
 COARSE_US: Final = 1e4
-"""A logger that reads this seldom (NVIDIA's, programs) may see no execution of a run that is so short: see `SWINGS`."""
-SWINGS: Final = 10
-"""Windows of such a logger that trains are searched for, and that are recorded at steady power where it throttles; else
-one is. A controller swings about the limit: that of an H100 by a tenth, in 180 ms."""
+"""A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so short: runs go on for
+another window, or for `SWING_US` where power is throttled."""
+SWING_US: Final = 2e5
+"""In which the power of an H100 swings about its limit once, by a tenth: trains are searched for so long, too."""
 SIMULATED_RANKS: Final = 8
 """Of the published collectives on the simulated GPU."""
 SETTLED: Final = 0.01
@@ -272,12 +272,12 @@ class _Course:
             kernel_us = self._time_us(place, 1)
         chosen = plan(kernel_us, interval)
         coarse = interval >= COARSE_US
-        longest_us = max(LONGEST_US, SWINGS * interval if coarse else 0.0)
+        longest_us = SWING_US if coarse else LONGEST_US
         longest = max(4 * chosen.executions_filled, math.ceil(longest_us / kernel_us))
         settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
         appended = AFTER if settled > chosen.executions_filled else 0
         if coarse:
-            appended = math.ceil((1 if unthrottled is None else SWINGS) * interval / kernel_us)
+            appended = math.ceil(max(interval, 0.0 if unthrottled is None else SWING_US) / kernel_us)
         alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
         protocol = Protocol(
             row=place,
