@@ -146,6 +146,13 @@ def validate(
     lost = {words: dataset.report[key] for words, key in reasons.items() if dataset.report[key]}
     rejected = measured.rejected_by_reason | lost
     return Validation(
-        dataset, classes, margin, folds, replicates, seed, rejected, (*measured.notes, *dataset.report["remarks"]),
+        dataset,
+        classes,
+        margin,
+        folds,
+        replicates,
+        seed,
+        rejected,
+        (*measured.notes, *dataset.report["remarks"]),
         measured.rejected_at,
-    )  # fmt: skip
+    )

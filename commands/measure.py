@@ -72,10 +72,23 @@ def command(
 
     with shown_progress("measuring", quiet=as_json) as progress:
         measured = measure(
-            shapes, out, preset=preset, op=ops, function=function, device=device, threads=counts,
-            device_name=device_name, rule=Rule(precision=precision, rounds=rounds), passes=passes, cold=cold,
-            budget=budget_seconds, seed=seed, resume=resume, date=date, progress=progress,
-        )  # fmt: skip
+            shapes,
+            out,
+            preset=preset,
+            op=ops,
+            function=function,
+            device=device,
+            threads=counts,
+            device_name=device_name,
+            rule=Rule(precision=precision, rounds=rounds),
+            passes=passes,
+            cold=cold,
+            budget=budget_seconds,
+            seed=seed,
+            resume=resume,
+            date=date,
+            progress=progress,
+        )
     document = measuring_document(measured, out)
     show(document, out, provenance_path(out), as_json=as_json, rows=len(measured.table))
     if measured.ended == INTERRUPTED:

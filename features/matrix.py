@@ -145,11 +145,20 @@ def build_dataset(
     others, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
     return Dataset(
-        X=recipe.transform(pairs.paired), y=y, groups=groups_of(pairs.paired, group, own),
-        rows=_described(pairs.paired, work, host), laws=laws, reference=pd.Series(host_values, name="host"),
-        unpaired=others, host=host, target=target, metric=metric, recipe=recipe, report=report,
+        X=recipe.transform(pairs.paired),
+        y=y,
+        groups=groups_of(pairs.paired, group, own),
+        rows=_described(pairs.paired, work, host),
+        laws=laws,
+        reference=pd.Series(host_values, name="host"),
+        unpaired=others,
+        host=host,
+        target=target,
+        metric=metric,
+        recipe=recipe,
+        report=report,
         group_by=_group_by(group, own),
-    )  # fmt: skip
+    )
 
 
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

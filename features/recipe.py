@@ -300,10 +300,17 @@ def learn_recipe(
     redundant = _redundant(varied)
     kept = tuple(name for name in varied if name not in redundant)
     return FeatureRecipe(
-        columns=kept, roles={name: roles[name] for name in kept}, units={name: units[name] for name in kept},
-        levels=levels, constant=constant, redundant=redundant, skipped=skipped, host=host, target=target,
+        columns=kept,
+        roles={name: roles[name] for name in kept},
+        units={name: units[name] for name in kept},
+        levels=levels,
+        constant=constant,
+        redundant=redundant,
+        skipped=skipped,
+        host=host,
+        target=target,
         metric=metric,
-    )  # fmt: skip
+    )
 
 
 def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.DataFrame:

@@ -144,10 +144,14 @@ class Graph:
         """Return the graph with all gaps, latencies and delays times a factor, and the CPU's beginnings with them."""
         runs = replace(self.runs, begin_ns=self.runs.begin_ns * factor, lag_ns=self.runs.lag_ns * factor)
         return replace(
-            self, runs=runs, gap_ns=self.gap_ns * factor, latency_ns=self.latency_ns * factor,
-            delay_ns=self.delay_ns * factor, usual_gap_ns=self.usual_gap_ns * factor,
+            self,
+            runs=runs,
+            gap_ns=self.gap_ns * factor,
+            latency_ns=self.latency_ns * factor,
+            delay_ns=self.delay_ns * factor,
+            usual_gap_ns=self.usual_gap_ns * factor,
             usual_latency_ns=self.usual_latency_ns * factor,
-        )  # fmt: skip
+        )
 
 
 def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:

@@ -220,9 +220,12 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
 MEETING: Final = -1
 """Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
 PARTS: Final = {
-    "computation_us": "computation", "communication_us": "communication", "waiting_us": "waiting for peers",
-    "copy_us": "copies", "idle_us": "idle",
-}  # fmt: skip
+    "computation_us": "computation",
+    "communication_us": "communication",
+    "waiting_us": "waiting for peers",
+    "copy_us": "copies",
+    "idle_us": "idle",
+}
 """What the time of a rank is made of -> its name: a moment counts for the first of them that is going on."""
 
 

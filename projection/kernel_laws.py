@@ -114,10 +114,14 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
     """
     rows, count = complete(paired.reset_index(drop=True)), len(paired)
     return Rows(
-        work=work_of(rows), unknown=np.full(count, None, dtype=object), op=texts(rows, "op"),
-        op_class=class_of(rows), host_us=positive(rows, f"{HOST}duration_us"), queued=np.zeros(count, dtype=bool),
+        work=work_of(rows),
+        unknown=np.full(count, None, dtype=object),
+        op=texts(rows, "op"),
+        op_class=class_of(rows),
+        host_us=positive(rows, f"{HOST}duration_us"),
+        queued=np.zeros(count, dtype=bool),
         direction=np.full(count, "", dtype=object),
-    )  # fmt: skip
+    )
 
 
 def class_of(rows: pd.DataFrame) -> ObjectArray:

@@ -42,10 +42,15 @@ class Group(IntEnum):
 
 
 _GROUP_OF = {
-    "kernel": Group.GPU, "gpu_memcpy": Group.GPU, "gpu_memset": Group.GPU, "cuda_runtime": Group.LAUNCH,
-    "cuda_driver": Group.LAUNCH, "cpu_op": Group.OPERATOR, "user_annotation": Group.ANNOTATION,
+    "kernel": Group.GPU,
+    "gpu_memcpy": Group.GPU,
+    "gpu_memset": Group.GPU,
+    "cuda_runtime": Group.LAUNCH,
+    "cuda_driver": Group.LAUNCH,
+    "cpu_op": Group.OPERATOR,
+    "user_annotation": Group.ANNOTATION,
     "gpu_user_annotation": Group.GPU_ANNOTATION,
-}  # fmt: skip
+}
 
 
 class Category(Enum):
@@ -78,9 +83,12 @@ class Category(Enum):
 
 
 _OLD_NAMES = {
-    "kernel": Category.KERNEL, "memcpy": Category.MEMCPY, "memset": Category.MEMSET, "runtime": Category.RUNTIME,
+    "kernel": Category.KERNEL,
+    "memcpy": Category.MEMCPY,
+    "memset": Category.MEMSET,
+    "runtime": Category.RUNTIME,
     "operator": Category.OPERATOR,
-}  # fmt: skip
+}
 
 
 class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
@@ -314,12 +322,20 @@ def decode(content: bytes | memoryview) -> Document:
     coarse, clipped = gpu.coarse(), gpu.clipped()
     threads: dict[Thread, int] = {}
     return Document(
-        gpu=gpu.columns(GpuArguments, threads), launches=launches.columns(LaunchArguments, threads),
-        operators=operators.columns(None, threads), annotations=annotations.columns(None, threads),
-        gpu_annotations=on_gpu.columns(None, threads), threads=list(threads), devices=file.devices,
-        rank=file.distributed.rank, world=file.distributed.world, base_ns=file.base_ns, count=count, coarse=coarse,
+        gpu=gpu.columns(GpuArguments, threads),
+        launches=launches.columns(LaunchArguments, threads),
+        operators=operators.columns(None, threads),
+        annotations=annotations.columns(None, threads),
+        gpu_annotations=on_gpu.columns(None, threads),
+        threads=list(threads),
+        devices=file.devices,
+        rank=file.distributed.rank,
+        world=file.distributed.world,
+        base_ns=file.base_ns,
+        count=count,
+        coarse=coarse,
         clipped=clipped,
-    )  # fmt: skip
+    )
 
 
 def op_id_of(arguments: msgspec.Raw) -> int:

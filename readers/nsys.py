@@ -138,9 +138,12 @@ def _kernels(database: Database) -> pd.DataFrame:
         found = joined(kernels[[column]], strings.rename(columns={"id": column}), [column])["value"]
         names = names.where(names != "", found.fillna(""))
     return kernels.assign(
-        kind=KERNEL, name=names, lds_bytes=kernels[shared[0]] + kernels[shared[1]],
-        scratch_bytes=kernels["localMemoryPerThread"], vgpr=kernels["registersPerThread"],
-    )  # fmt: skip
+        kind=KERNEL,
+        name=names,
+        lds_bytes=kernels[shared[0]] + kernels[shared[1]],
+        scratch_bytes=kernels["localMemoryPerThread"],
+        vgpr=kernels["registersPerThread"],
+    )
 
 
 def _devices(

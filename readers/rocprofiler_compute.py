@@ -435,9 +435,12 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
                 return _Timed(base.times, other, rows, [], _rounded(base.times, base.label))
         elif other.times is not None and other.times.sound and len(rows) and (rows >= 0).all():
             own = Times(
-                other.times.start_ns[rows], other.times.duration_ns[rows], other.times.known[rows],
-                other.times.rounded_ns, other.times.spoiled[rows],
-            )  # fmt: skip
+                other.times.start_ns[rows],
+                other.times.duration_ns[rows],
+                other.times.known[rows],
+                other.times.rounded_ns,
+                other.times.spoiled[rows],
+            )
             notes = [
                 of_file(
                     base.label, remark("times-of-other-file", f"times are those of {other.label}", other=other.label)

@@ -41,9 +41,12 @@ from .training import left_out, title
 
 SCHEMA: Final = 1
 _TONES: Final[dict[Outcome, Tone]] = {
-    Outcome.VALID: "good", Outcome.SHIFTED: "warning", Outcome.RETRAIN: "error", Outcome.UNDECIDED: "warning",
+    Outcome.VALID: "good",
+    Outcome.SHIFTED: "warning",
+    Outcome.RETRAIN: "error",
+    Outcome.UNDECIDED: "warning",
     Outcome.TOO_FEW: "soft",
-}  # fmt: skip
+}
 _ALL_TRAINED: Final = "the run was trained on all of these rows: they say nothing about new ones"
 _ROWS: Final = "rows"  # the name of their table, to which the figure's points lead
 _SHOWN: Final = 8  # groups on a terminal

@@ -542,16 +542,33 @@ def _word(value: Any) -> str:
 
 
 PARTS: Final = {
-    "products": "matrix products", "attention": "attention", "cache": "reading the cache",
-    "collectives": "collectives", "layers": "launches, small kernels", "steps": "scheduling, per step",
-    "sequences": "per sequence", "elementwise": "norms, activations", "head": "output matrix",
-    "pipeline": "pipeline", "gradients": "sum of gradients", "optimizer": "optimizer", "stated": "stated times",
-    "network": "messages between nodes", "stages": "stages of a pipeline", "update": "updates of the rest",
-    "panel": "panels, not hidden", "swap": "swaps of rows", "memory": "passes through the memory",
-    "residual": "what the model leaves", "model": "another model", "release": "another release",
-    "gpu": "another GPU", "beyond": "more sequences than calibrated", "eager": "launches one by one",
+    "products": "matrix products",
+    "attention": "attention",
+    "cache": "reading the cache",
+    "collectives": "collectives",
+    "layers": "launches, small kernels",
+    "steps": "scheduling, per step",
+    "sequences": "per sequence",
+    "elementwise": "norms, activations",
+    "head": "output matrix",
+    "pipeline": "pipeline",
+    "gradients": "sum of gradients",
+    "optimizer": "optimizer",
+    "stated": "stated times",
+    "network": "messages between nodes",
+    "stages": "stages of a pipeline",
+    "update": "updates of the rest",
+    "panel": "panels, not hidden",
+    "swap": "swaps of rows",
+    "memory": "passes through the memory",
+    "residual": "what the model leaves",
+    "model": "another model",
+    "release": "another release",
+    "gpu": "another GPU",
+    "beyond": "more sequences than calibrated",
+    "eager": "launches one by one",
     "step": "what the count leaves out",
-}  # fmt: skip
+}
 """Parts of a time, and where its spread comes from."""
 ASKED: Final = {
     "gpu": "GPU", "gpus": "GPUs", "batch": "batch", "input_len": "prompt, tokens", "output_len": "answer, tokens",

@@ -277,9 +277,13 @@ def _finite(value: Any) -> Any:
 _SHOWN: Final = 10  # rows of tables on a terminal
 _DEEPER: Final = "\u00a0" * 4  # blanks that pages keep too
 _KINDS: Final = {
-    "shape": "model of the shape alone", "member": "member", "base": "base",
-    "residual": "residual: a factor on the base", "term": "term", "model": "model",
-}  # fmt: skip
+    "shape": "model of the shape alone",
+    "member": "member",
+    "base": "base",
+    "residual": "residual: a factor on the base",
+    "term": "term",
+    "model": "model",
+}
 _BASES: Final = {
     "model": "the model",
     "known group": "the model, of a group that was trained",

@@ -304,9 +304,16 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
     predicted, lower, upper = law.at(target)
     error = np.nan if measured is None else error_percent(predicted, measured)
     return {
-        "law": law.law, "size": target, "predicted": predicted, "lower": lower, "upper": upper, "measured": measured,
-        "error_percent": error, "failed": law.failed or None, "notes": [str(note) for note in law.notes],
-    }  # fmt: skip
+        "law": law.law,
+        "size": target,
+        "predicted": predicted,
+        "lower": lower,
+        "upper": upper,
+        "measured": measured,
+        "error_percent": error,
+        "failed": law.failed or None,
+        "notes": [str(note) for note in law.notes],
+    }
 
 
 # Scale models of a GPU: what its scaled copies share, and what each of their compute units keeps.
@@ -464,9 +471,12 @@ _LEGEND: Final = (
     f"sub-linear, super-linear: that of {100 * LEVEL:g} % all below or above 1."
 )
 _TONES: Final[dict[Growth, Tone]] = {
-    Growth.LINEAR: "good", Growth.SUB: "error", Growth.SUPER: "accent", Growth.UNDECIDED: "warning",
+    Growth.LINEAR: "good",
+    Growth.SUB: "error",
+    Growth.SUPER: "accent",
+    Growth.UNDECIDED: "warning",
     Growth.TOO_FEW: "soft",
-}  # fmt: skip
+}
 
 
 def rows_document(frame: pd.DataFrame) -> Document:

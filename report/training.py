@@ -76,9 +76,12 @@ TOP: Final = 20
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
 _UNSAVED: Final = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 _MARKS: Final[dict[str, tuple[str, Tone]]] = {
-    "selected": ("*", "strong"), "tied": ("≈", "near"), "baseline": (" ", "soft"), "left": ("†", "soft"),
+    "selected": ("*", "strong"),
+    "tied": ("≈", "near"),
+    "baseline": (" ", "soft"),
+    "left": ("†", "soft"),
     "": (" ", ""),
-}  # fmt: skip
+}
 
 
 def training_document(

@@ -163,9 +163,13 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     called = _calls(table, (kind == KERNEL) & ~collective, result)
     result.put(sent, "collective", _words(table, "collective"), "", message_bytes=message, ranks=ranks)
     result.put(
-        (kind == KERNEL) & ~called & ~sent, UNKNOWN, _words(table, "name"), "",
-        workgroups=launch_product(table, "grid"), threads=launch_product(table, "block"),
-    )  # fmt: skip
+        (kind == KERNEL) & ~called & ~sent,
+        UNKNOWN,
+        _words(table, "name"),
+        "",
+        workgroups=launch_product(table, "grid"),
+        threads=launch_product(table, "block"),
+    )
     for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
         variant = _words(table, "name") if what == MEMCPY else np.full(count, "", dtype=object)
         result.put(kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes"))

@@ -111,9 +111,12 @@ def energy(
     middle = float(seconds[0])
     lower, upper = energy_interval(power, seconds, SPREAD, level)
     return {
-        "seconds": middle, "power_w": power, "energy_j": power * middle, "energy_j_lower": lower,
+        "seconds": middle,
+        "power_w": power,
+        "energy_j": power * middle,
+        "energy_j_lower": lower,
         "energy_j_upper": upper,
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,10 +383,19 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
     return Forecast(
-        setting=setting, predicted=float(found[0]), lower=float(found[1]), upper=float(found[2]), unit=unit,
-        memory_gb=memory.needed(schedule.fullest), memory=memory.held(schedule.fullest), fits=True, parts=made,
-        spreads=_spreads(rows, release, common, known), details=details, remarks=tuple(notes),
-    )  # fmt: skip
+        setting=setting,
+        predicted=float(found[0]),
+        lower=float(found[1]),
+        upper=float(found[2]),
+        unit=unit,
+        memory_gb=memory.needed(schedule.fullest),
+        memory=memory.held(schedule.fullest),
+        fits=True,
+        parts=made,
+        spreads=_spreads(rows, release, common, known),
+        details=details,
+        remarks=tuple(notes),
+    )
 
 
 def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:

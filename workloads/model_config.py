@@ -298,9 +298,12 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
         latent = Latent(
-            query_rank=number("q_lora_rank", default=0), cache_rank=number("kv_lora_rank"),
-            plain=number("qk_nope_head_dim"), rotary=number("qk_rope_head_dim"), value=number("v_head_dim"),
-        )  # fmt: skip
+            query_rank=number("q_lora_rank", default=0),
+            cache_rank=number("kv_lora_rank"),
+            plain=number("qk_nope_head_dim"),
+            rotary=number("qk_rope_head_dim"),
+            value=number("v_head_dim"),
+        )
         picked = number("index_topk", default=0)
         return Attention(
             layers=layers,

@@ -183,10 +183,13 @@ class ServingModel:
             )
             said[time] = np.array([" and ".join(basis) for basis in rests])
         return Served(
-            ttft_ms=values["ttft_ms"], tpot_ms=values["tpot_ms"], ttft_spread=spreads["ttft_ms"],
-            tpot_spread=spreads["tpot_ms"], remarks=tuple(self._remarks(said, queued, spreads)),
+            ttft_ms=values["ttft_ms"],
+            tpot_ms=values["tpot_ms"],
+            ttft_spread=spreads["ttft_ms"],
+            tpot_spread=spreads["tpot_ms"],
+            remarks=tuple(self._remarks(said, queued, spreads)),
             basis=tuple(said["tpot_ms"].tolist()),
-        )  # fmt: skip
+        )
 
     def _remarks(
         self, rests: Mapping[str, np.ndarray], queued: np.ndarray, spreads: Mapping[str, FloatArray]

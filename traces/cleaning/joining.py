@@ -163,9 +163,12 @@ def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None =
     grouped = every.groupby(keys, sort=False)
     deviation = (every["duration_us"] - grouped["duration_us"].transform("median")).abs()
     places = grouped.agg(
-        workgroups=("workgroups", "first"), threads=("threads", "first"), runs=("run", "nunique"),
-        duration_us=("duration_us", "median"), source=("source", "first"),
-    )  # fmt: skip
+        workgroups=("workgroups", "first"),
+        threads=("threads", "first"),
+        runs=("run", "nunique"),
+        duration_us=("duration_us", "median"),
+        source=("source", "first"),
+    )
     spread = deviation.groupby([every[key] for key in keys], sort=False).median()
     places = places.assign(spread_us=spread.where(places["runs"] > 1)).reset_index()
     return Coverage(places, _uneven(every) if full is None else _missing(every, full), full is not None)
