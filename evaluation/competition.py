@@ -30,9 +30,9 @@ from .kept_fits import KeptFits
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
-FOLDS: Final = ((200_000, 3), (50_000, 5))
+FOLDS: Final = ((50_000, 3),)
 """Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
-they tell."""
+they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
 COST = 4.0
 """How many fits without a fold the model that is saved, its intervals and its ranking are worth (`deployment`)."""
 REFERENCE = "reference"

@@ -27,7 +27,7 @@ from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import SCHEMES, Progress, evaluate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
-from .interval_scale import Spread, held_out_limits, learn_difficulty
+from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
 from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
 
@@ -142,6 +142,7 @@ def deploy(
         scale = learnt.difficulty.scale(dataset.X, predicted)
         scale[within] = learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale, within=within)
+    told = {scheme: {"known": (within, learnt)}}
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
@@ -165,7 +166,7 @@ def deploy(
             _Step(
                 f"intervals ({name})",
                 2 * calibrated + (0 if "predicted" in given else given["count"] * cost[best.name]),
-                partial(_calibrated, model=best, scheme=name, seed=seed, **given),
+                partial(_calibrated, model=best, scheme=name, seed=seed, **given, **told.get(name, {})),
             )
             for name, given in asked.items()
         ),
@@ -297,21 +298,23 @@ def _calibrated(
     folds: IntArray | None = None,
     *,
     beyond: bool = False,
+    known: tuple[BoolArray, Learnt | None] | None = None,
 ) -> tuple[Spread, dict[str, Any]]:
     """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
 
     They are for rows within the trained range, and so calibrated on those (`_within`); or with ``beyond`` for all.
+    ``known`` are these rows and how difficult they are, where that was worked out before.
     """
     if predicted is None or folds is None:
         found = evaluate(
             dataset, [model], schemes=(scheme,), folds=max(count, 2), seed=seed, tell_groups=("grouped",)
         )[scheme]  # fmt: skip
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds
-    seen = ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
+    seen = known[0] if known else ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
     y, groups, X = dataset.y[seen], dataset.groups[seen].astype(str), dataset.X[seen].reset_index(drop=True)
     whole, predicted, folds = predicted, predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
-        learnt = learn_difficulty(X, y, predicted, groups, scheme)
+        learnt = known[1] if known else learn_difficulty(X, y, predicted, groups, scheme)
         lower, upper = held_out_limits(X, y, predicted, groups, folds, LEVEL, scheme)
     difficulty, scale = (None, None) if learnt is None else (learnt.difficulty, learnt.scale)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])

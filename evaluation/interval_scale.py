@@ -224,7 +224,7 @@ def held_out_limits(
             if learnt is None
             else (learnt.scale, learnt.difficulty._scale(_told(learnt.difficulty.names, columns)[test]))
         )
-        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=own[0])
+        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=own[0], level=level)
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=own[1])
     return lower, upper
 

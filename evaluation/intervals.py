@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from ..arrays import FloatArray
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
 from .crossval import SCHEMES
 
@@ -75,8 +75,8 @@ class ConformalIntervals:
 
     Attributes
     ----------
-    radii_ : ndarray of shape (199,)
-        The quantile of the scores at each of ``LEVELS``.
+    radii_ : ndarray of shape (n_levels,)
+        The quantile of the scores at each of ``levels_``, which are all ``LEVELS`` or a part of them.
     up_, down_ : float
         Share of the radius above and below the prediction (their product is 1).
     rows_, groups_ : int
@@ -89,12 +89,19 @@ class ConformalIntervals:
         self.scheme = scheme
 
     def fit(
-        self, observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike, *, scale: ArrayLike | None = None
+        self,
+        observed: ArrayLike,
+        predicted: ArrayLike,
+        groups: ArrayLike,
+        *,
+        scale: ArrayLike | None = None,
+        level: float | None = None,
     ) -> Self:
         """Calibrate on out-of-fold predictions.
 
         A prediction at or below zero counts as a miss at every level. ``scale``, where given, says how difficult each
-        row is thought to be, > 0; its interval is as many times wider. All have the shape (n,).
+        row is thought to be, > 0; its interval is as many times wider. All have the shape (n,). With a ``level`` only
+        intervals of that level can be asked for, which takes a fraction of the time.
 
         Raises
         ------
@@ -103,6 +110,7 @@ class ConformalIntervals:
         """
         residuals = log_ratio(observed, predicted) / _positive(scale)
         code = np.unique(np.asarray(groups), return_inverse=True)[1]
+        self.levels_ = LEVELS if level is None else LEVELS[[_place(level)]]
         self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
         what, count = ("groups", self.groups_) if self.scheme == "grouped" else ("rows", self.rows_)
         if count < 2:
@@ -111,7 +119,9 @@ class ConformalIntervals:
         self.up_, self.down_ = (1.0, 1.0) if few else _sides(residuals)
         even = np.where(residuals > 0, residuals / self.up_, residuals / self.down_) + 0.0
         self.radii_ = (
-            _group_radii(even, code) if what == "groups" else conformal_quantile(np.sort(np.abs(even)), LEVELS)
+            _group_radii(even, code, self.levels_)
+            if what == "groups"
+            else conformal_quantile(np.sort(np.abs(even)), self.levels_)
         )
         return self
 
@@ -119,7 +129,9 @@ class ConformalIntervals:
         """Half-width of the interval on the log scale, before the two sides are told apart (inf: no bound known)."""
         if not LEVELS[0] <= level <= LEVELS[-1]:
             raise ValueError(f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got {level}")
-        return float(self.radii_[np.searchsorted(LEVELS, level - 1e-9)])
+        if len(known := np.flatnonzero(self.levels_ == LEVELS[_place(level)])) == 0:
+            raise ValueError(f"parameter level of radius must be what was calibrated, {self.levels_[0]}, got {level}")
+        return float(self.radii_[known[0]])
 
     def outside(
         self,
@@ -144,16 +156,17 @@ class ConformalIntervals:
         out = (out * _positive(wider))[rows]
         units = np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
         found = ConformalIntervals(self.scheme)
+        found.levels_ = self.levels_
         found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
         found.up_ = found.down_ = 1.0  # which way a range left out errs says nothing of the next one
-        radii = np.empty(len(LEVELS))
-        for i, (level, radius) in enumerate(zip(LEVELS, self.radii_, strict=True)):
+        radii = np.empty(len(self.levels_))
+        for i, (level, radius) in enumerate(zip(self.levels_, self.radii_, strict=True)):
             near_up, near_down = (np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_))
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
-            ordered = np.sort(np.where(np.isnan(needed), np.inf, needed))
-            limit = _order_statistic(ordered, [level])
-            error = float(_clustered_errors(needed, limit, units)[0]) if found.groups_ > 1 else 0.0
-            radii[i] = _order_statistic(ordered, level * (1 + 1 / len(units)) + MARGIN * error)
+            needed = np.where(np.isnan(needed), np.inf, needed)
+            limit = _order_statistic(needed, level)
+            error = _clustered_error(needed <= limit, units) if found.groups_ > 1 else 0.0
+            radii[i] = _order_statistic(needed, level * (1 + 1 / len(units)) + MARGIN * error)
         found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
         return found
 
@@ -216,6 +229,7 @@ class ConformalIntervals:
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the intervals that ``to_dict`` described."""
         intervals = cls(state["scheme"])
+        intervals.levels_ = LEVELS
         intervals.up_, intervals.down_ = float(state["up"]), float(state["down"])
         intervals.rows_, intervals.groups_ = int(state["rows"]), int(state["groups"])
         intervals.radii_ = np.array([np.inf if radius is None else radius for radius in state["radii"]], dtype=float)
@@ -256,7 +270,8 @@ def cross_bounds(
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         test = fold == held_out
-        intervals = ConformalIntervals(scheme).fit(y[~test], p[~test], names[~test], scale=difficulty[~test])
+        intervals = ConformalIntervals(scheme)
+        intervals.fit(y[~test], p[~test], names[~test], scale=difficulty[~test], level=level)
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=difficulty[test])
     return lower, upper
 
@@ -336,21 +351,18 @@ _STRETCHED: Final = np.array(
     [0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995]
 )  # levels between which radii are interpolated
 _NORMAL: Final = special.ndtri((1 + _STRETCHED) / 2)
-_EACH: Final = np.arange(len(LEVELS))
-_BETWEEN: Final = np.clip(np.searchsorted(_STRETCHED, LEVELS, "right") - 1, 0, len(_STRETCHED) - 2)
-_PART: Final = (LEVELS - _STRETCHED[_BETWEEN]) / (_STRETCHED[_BETWEEN + 1] - _STRETCHED[_BETWEEN])
 _MOST_SHIFTS: Final = 120
 _SCATTER_OF_MEDIAN: Final = np.pi / 2  # variance of the median of n normal deviates, over that of their mean
 
 
-def _group_radii(residuals: FloatArray, code: NDArray[np.intp]) -> FloatArray:
+def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArray) -> FloatArray:
     """Return the radius at each level for rows of a new group, from residuals (n,) and the groups' numbers (n,)."""
     size = np.bincount(code)
     finite = np.isfinite(residuals)
     missed = float(np.mean(np.bincount(code, ~finite) / size))  # rows without a usable prediction: misses at any radius
     r, code = residuals[finite], np.unique(code[finite], return_inverse=True)[1]
     if not len(r):
-        return np.full(len(LEVELS), np.inf)
+        return np.full(len(asked), np.inf)
     size = np.bincount(code)
     count, start = len(size), np.cumsum(size) - size
     ordered = r[np.lexsort((r, code))]
@@ -376,39 +388,36 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp]) -> FloatArray:
         shifts = np.r_[shifts, -shifts]  # groups may as well err the other way; Student's t does already
         masses = np.full(len(shifts), 1 / len(shifts))
     weights = np.outer(masses, _MASSES).ravel()
-    levels = LEVELS / (1 - missed) if missed < 1 else np.full(len(LEVELS), 2.0)
+    levels = asked / (1 - missed) if missed < 1 else np.full(len(asked), 2.0)
     wanted = np.minimum(levels, 1) - 1e-9
-    found = np.empty((len(_STRETCHED), len(LEVELS)))
-    for at, (level, normal) in enumerate(zip((1 + _STRETCHED) / 2, _NORMAL, strict=True)):
+    below = np.clip(np.searchsorted(_STRETCHED, asked, "right") - 1, 0, len(_STRETCHED) - 2)
+    found = np.empty((len(_STRETCHED), len(asked)))
+    for at in np.union1d(below, below + 1):
+        level, normal = (1 + _STRETCHED[at]) / 2, _NORMAL[at]
         stretch = 1.0 if count <= FEW else special.stdtrit(count - 1, level) / normal
         inner = deviations * (special.stdtrit(freedom, level) / normal if np.isfinite(freedom) else 1.0)
         reach = np.abs(stretch * shifts[:, None] + inner).ravel()
         order = np.argsort(reach)
         place = np.searchsorted(np.cumsum(weights[order]), wanted)
         found[at] = reach[order[np.minimum(place, len(reach) - 1)]]
-    radii = found[_BETWEEN, _EACH] + (found[_BETWEEN + 1, _EACH] - found[_BETWEEN, _EACH]) * _PART
+    each, part = np.arange(len(asked)), (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below])
+    radii = found[below, each] + (found[below + 1, each] - found[below, each]) * part
     return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 
 
-def _order_statistic(ordered: FloatArray, level: ArrayLike) -> FloatArray:
+def _place(level: float) -> int:
+    """Return the place in ``LEVELS`` of the next level up."""
+    return min(int(np.searchsorted(LEVELS, level - 1e-9)), len(LEVELS) - 1)
+
+
+def _order_statistic(values: FloatArray, level: float) -> float:
     """Smallest value with at least a share ``level`` of the sample at or below it (the largest if there is none)."""
-    place = np.ceil(np.asarray(level) * len(ordered) - 1e-9)
-    return ordered[np.clip(place, 1, len(ordered)).astype(np.intp) - 1]
+    place = int(np.clip(np.ceil(level * len(values) - 1e-9), 1, len(values))) - 1
+    return float(np.partition(values, place)[place])
 
 
-def _clustered_errors(values: FloatArray, limits: FloatArray, units: NDArray[np.intp]) -> FloatArray:
-    """Cluster-robust standard errors of the shares of rows at or below each of rising limits, (n_limits,).
-
-    Liang & Zeger (1986), with K / (K - 1) for K clusters, the units; values of NaN are above every limit.
-    """
-    place, sizes, columns = np.searchsorted(limits, values), np.bincount(units), len(limits) + 1
-    order = np.lexsort((place, units))
-    before = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # rows of the unit that come first
-
-    def below(weights: NDArray[Any]) -> NDArray[Any]:
-        return np.cumsum(np.bincount(place[order], weights, minlength=columns))[:-1]
-
-    # of B rows of a unit of N at or below a limit, sum (B - N share)² = sum B² - 2 share sum B N + share² sum N²
-    own, share = sizes[units[order]], below(np.ones(len(values))) / len(values)
-    squares = below(2 * before + 1) - 2 * share * below(own) + share**2 * float(own.sum())
-    return np.sqrt(np.maximum(squares, 0.0) * len(sizes) / (len(sizes) - 1)) / len(values)
+def _clustered_error(inside: BoolArray, units: NDArray[np.intp]) -> float:
+    """Cluster-robust standard error of the share of rows, (n,), inside: Liang & Zeger (1986), K / (K - 1), K units."""
+    sizes = np.bincount(units)
+    apart = np.bincount(units, inside) - sizes * inside.mean()
+    return float(np.sqrt(apart @ apart * len(sizes) / (len(sizes) - 1)) / len(inside))

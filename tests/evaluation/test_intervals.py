@@ -174,6 +174,16 @@ def test_json_round_trip() -> None:
         ConformalIntervals.from_dict(state | {"radii": [1.0]})
 
 
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_of_one_level_alone_they_are_as_of_all(scheme: str) -> None:
+    rng = np.random.default_rng(3)
+    y, p, groups = np.exp(rng.normal(0, 0.1, 400)), np.ones(400), np.arange(400) // 10
+    one, every = (ConformalIntervals(scheme).fit(y, p, groups, level=level) for level in (0.93, None))
+    assert one.radius(0.93) == every.radius(0.93)
+    with pytest.raises(ValueError, match=r"calibrated, 0\.93, got 0\.5"):
+        one.radius(0.5)
+
+
 def test_perfect_predictions_have_no_width() -> None:
     assert ConformalIntervals("grouped").fit([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], ["a", "a", "b"]).radius(0.9) == 0.0
 
