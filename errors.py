@@ -111,7 +111,8 @@ class NoMeasurementsError(DataError):
     """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
 
     def __init__(self, notes: Sequence[Remark], *, source: str) -> None:
-        super().__init__("no measurements" if notes else "no measurements: the files are empty", source=source)
+        told = "; ".join(map(repr, notes)) or "the files are empty"
+        super().__init__(f"no measurements: {told}", source=source)
         self.notes = tuple(notes)
 
 
@@ -187,8 +188,8 @@ class NotPublishedError(FlopcastError):
 
     def __init__(self, gpu: str, figure: str) -> None:
         advice = f"give it in a TOML file of your own (`based_on = {gpu!r}`)"
-        super().__init__(f"{figure} of {gpu} is not published: {advice}")
         self.gpu, self.figure = gpu, figure
+        super().__init__(f"{self.remark!r}: {advice}")
 
     @property
     def remark(self) -> Remark:

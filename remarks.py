@@ -35,9 +35,9 @@ class Remark:
     --------
     >>> found = remark("missing-value", "m is missing", feature="m")
     >>> found, found.code, found.values
-    (m is missing, 'missing-value', {'feature': 'm'})
+    ([missing-value] m is missing, 'missing-value', {'feature': 'm'})
     >>> Remark("missing-value", (("feature", "m"),))
-    missing-value: feature = m
+    [missing-value] feature = m
     """
 
     code: str
@@ -53,6 +53,9 @@ class Remark:
             object.__setattr__(self, "general", self.text)
 
     def __repr__(self) -> str:
+        return f"[{self.code}] {self.text.removeprefix(self.code).removeprefix(': ')}".rstrip()
+
+    def __str__(self) -> str:
         return self.text
 
     @property

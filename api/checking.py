@@ -166,7 +166,7 @@ class Check(Shown):
             metrics = checked.metrics | {"correction": vars(correction), "schema": SCHEMA}
             metrics["data"] = {
                 **metrics["data"],
-                "notes": [*(metrics["data"].get("notes") or []), str(correction.remark)],
+                "notes": [*(metrics["data"].get("notes") or []), repr(correction.remark)],
             }
             (place / METRICS).write_text(dumps(metrics, missing=True, sort=True), encoding="utf-8")
             (place / REPORT).write_text(page(training_document(metrics, checked.predictions)), encoding="utf-8")
@@ -285,7 +285,7 @@ def check(
         level=interval,
         rejected=measured.rejected_by_reason,
         rejected_at=measured.rejected_at,
-        notes=[*map(str, before), *map(str, measured.notes)],
+        notes=[*map(repr, (*before, *measured.notes))],
         **lost,
         **others,
     )

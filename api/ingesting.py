@@ -87,7 +87,7 @@ class Ingested:
             for one in map(profile_json, self.profile)
         ]
         traces = [f"trace {one.label}" for one in self.traces]
-        return framed(repr(self)[1:-1], pd.DataFrame(held), [*traces, *map(str, self.notes)])
+        return framed(repr(self)[1:-1], pd.DataFrame(held), [*traces, *map(repr, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -96,7 +96,7 @@ class Ingested:
             "rows": self.rows,
             "traces": [overview_json(trace) for trace in self.traces],
             "rejected": dict(self.rejected),
-            "notes": [str(note) for note in self.notes],
+            "notes": [*map(repr, self.notes)],
             "unreadable": list(self.unreadable),
             "profile": [profile_json(one) for one in self.profile],
             "above_peak": self.above_peak.to_dict("records"),
@@ -132,7 +132,7 @@ class Ingested:
         """
         reasons = list(self.unreadable)
         reasons += [
-            f"{finding.source or trace.label}: {finding.code}: {finding.remark} ({finding.count})"
+            f"{finding.source or trace.label}: {finding.remark!r} ({finding.count})"
             for trace in self.traces
             for finding in trace.errors
         ]

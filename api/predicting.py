@@ -340,9 +340,7 @@ class _Worked:
         corrected = [] if model.correction is None else [model.correction.remark]
         laws = (remark("law-lacks", f"no {law} where {why}", law=law, why=why) for law, why in self._lacking.items())
         outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
-        return self._tally.report(
-            facts, [str(one) for one in (*notes, *corrected, *self._survey.remarks(), *outside, *laws)]
-        )
+        return self._tally.report(facts, [*map(repr, (*notes, *corrected, *self._survey.remarks(), *outside, *laws))])
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None

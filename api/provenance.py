@@ -143,7 +143,7 @@ def metrics_of(
     """Return what ``metrics.json`` holds; `predictions` are those of the competition (`Competition.table`)."""
     report = dataset.report
     irregular, odd = irregular_rows(dataset, measured.irregular)
-    notes = [str(note) for note in (*measured.notes, *report.get("remarks", ()), *competition.notes)]
+    notes = [*map(repr, (*measured.notes, *report.get("remarks", ()), *competition.notes))]
     return {
         "schema": SCHEMA,
         "data": {

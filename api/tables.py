@@ -84,7 +84,7 @@ class Measurements(readers.Measurements):
         last = ["kernel", "source"]
         others = [name for name in self.frame if name not in first and name not in last]
         order = [name for name in (*first, *others, *last) if name in self.frame]
-        return framed(repr(self)[1:-1], self.frame[order], [*map(str, self.notes)])
+        return framed(repr(self)[1:-1], self.frame[order], [*map(repr, self.notes)])
 
 
 def read(
@@ -357,12 +357,12 @@ def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
         if not measured.frame["device"].eq(name).any():
             for note in measured.notes:
                 if note.code in ("other-unit", SLIPPED) and note.values.get("device", name) == name:
-                    raise DataError(f"no row of {name} is left: {note}")
+                    raise DataError(f"no row of {name} is left: {note!r}")
     slipped = int(measured.rejected["reason"].eq(SLIPPED).sum())
     share = slipped / (slipped + len(measured.frame))
     for note in measured.notes:
         if note.code == SLIPPED and share > SLIPS:
-            raise DataError(f"{100 * share:.0f} % of the rows are in another unit than the others: {note}")
+            raise DataError(f"{100 * share:.0f} % of the rows are in another unit than the others: {note!r}")
 
 
 def check_jobs(jobs: int) -> None:

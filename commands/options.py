@@ -16,10 +16,9 @@ from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, g
 import typer
 from typer.models import ArgumentInfo
 
-from ..errors import DataError, FlopcastError, NoMeasurementsError, ParameterError, UnsealedWarning, few
+from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import EVERY, GPU, all_gpus, find
 from ..output import check_output, visible
-from ..remarks import joined
 from ..table.conditions import conditions
 
 P = ParamSpec("P")
@@ -440,8 +439,6 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
                 command(*args, **kwargs)
         except ParameterError as error:
             refuse(error.told(lambda name: _spelt(name, command)))
-        except NoMeasurementsError as error:
-            refuse(": ".join(filter(None, [str(error), joined(error.notes)])))
         except FlopcastError as error:
             refuse(str(error))
         except OSError as error:

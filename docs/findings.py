@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import flopcast
+from flopcast.table.refusals import REASONS
 
 ROOT = Path(flopcast.__file__).parent
 AREAS = {
@@ -28,9 +30,15 @@ AREAS = {
     "errors.py": "Figures of GPUs",
 }
 """Folder -> its heading."""
+LISTED = (
+    "readers/aiconfigurator.py", "readers/reading.py", "traces/quality.py", "table/physics.py", "evaluation/domain.py",
+    "evaluation/verdicts.py", "projection/comparison.py", "measuring/session.py", "workloads/graph_files.py",
+)  # fmt: skip
+"""Files that write codes out in tuples and dictionaries, beside their text."""
 CURES = {
     "above-peak": "a wrong unit, work counted twice, or another GPU than stated: see the rows named; "
     "`--keep impossible` keeps them",
+    "above-trained-range": "train on workloads as large, or mind the interval, which is wider there",
     "baseline-wins": "nothing: the line is the better model here; more groups would tell whether another is",
     "cannot-win": "nothing: it saves time; `--models NAME` runs it through",
     "coverage-incomplete": "record another pass, or leave out the counters named",
@@ -69,7 +77,21 @@ def findings() -> dict[str, tuple[str, str]]:
                         code = _code(call.args[0], module)
                         if code is not None:
                             found.setdefault(code, (area, _said(call, function)))
-    return found
+            if path.relative_to(ROOT).as_posix() in LISTED:
+                for code, said in _listed(tree):
+                    found.setdefault(code, (area, said))
+    return {code: ("table", text) for code, text in REASONS.items()} | found
+
+
+def _listed(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the codes that stand first in a tuple, or are the keys of a dictionary, with the longest text beside."""
+    for node in ast.walk(tree):
+        pairs = list(zip(node.keys, node.values, strict=True)) if isinstance(node, ast.Dict) else []
+        pairs += [(node.elts[0], ast.Tuple(node.elts[1:]))] if isinstance(node, ast.Tuple) and node.elts else []
+        for key, value in pairs:
+            if isinstance(key, ast.Constant) and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", str(key.value)):
+                texts = map(_text, value.elts if isinstance(value, ast.Tuple) else [value])
+                yield str(key.value), max(texts, key=len, default="…") or "…"
 
 
 def page() -> Iterator[str]:
@@ -77,16 +99,18 @@ def page() -> Iterator[str]:
     every = findings()
     yield "# Findings and their cure"
     yield (
-        "\nWhat a command notes of data or of an answer has a code: in `--json`, `metrics.json` and `--out` the key "
-        "`code` beside the text, in Python `remark.code`. Here is each of them with its text, in which … stands for "
-        "the names and figures of the case. Where the text does not end with what to do, that stands beside it.\n"
+        "\nWhat a command notes of data or of an answer has a code. It stands in brackets before the text, on "
+        "terminals, pages and in Python alike: `note: [fp32-assumed] …`, `3 rows rejected: [zero-duration] …`; "
+        "programs compare `remark.code`, and the key `code` in JSON. Here is each of them with its text, in which … "
+        "stands for the names and figures of the case. Where the text does not end with what to do, that stands "
+        "beside it.\n"
     )
     for area, title in AREAS.items():
         rows = sorted((code, said) for code, (where, said) in every.items() if where == area)
         if rows:
             yield f"## {title}\n\n| code | what it says | what to do |\n|---|---|---|"
             for code, said in rows:
-                yield f"| `{code}` | {_plain(said)} | {CURES.get(code, '')} |"
+                yield f'| <a id="{code}"></a>`{code}` | {_plain(said)} | {CURES.get(code, "")} |'
             yield ""
 
 

@@ -197,17 +197,21 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
             text = f"holds with a correction of {c}"
             return Verdict(Outcome.CORRECTED, remark("law-holds-corrected", text, deviation=c))
     if evidence.scatter > margin:
-        code, text, figures = "scatter", f"scatter {100 * evidence.scatter:.1f} %", {"scatter": evidence.scatter}
+        code, text, figures = (
+            "law-scatter-undecided",
+            f"scatter {100 * evidence.scatter:.1f} %",
+            {"scatter": evidence.scatter},
+        )
     elif large_drift:
-        code, text, figures = "slope", f"slope {slope}", {"slope": slope}
+        code, text, figures = "law-slope-undecided", f"slope {slope}", {"slope": slope}
     else:
-        code, text, figures = "median", f"median {c}", {"deviation": c}
+        code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
     needed = f"about {more} more groups like these would" if more else f"{MOST_TIMES} times as many groups would not"
-    if code == "scatter" and evidence.excess <= 1:
+    if evidence.scatter > margin and evidence.excess <= 1:
         needed = "noise in the host's times alone can be as much"
     text = f"cannot tell ({text}; {needed})"
-    return Verdict(Outcome.UNDECIDED, remark(f"law-{code}-undecided", text, **figures, more_groups=more))
+    return Verdict(Outcome.UNDECIDED, remark(code, text, **figures, more_groups=more))
 
 
 def more_groups(evidence: Evidence, margin: float) -> int | None:

@@ -133,7 +133,7 @@ def verdicts(report: pd.DataFrame) -> list[str]:
 
 def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, told = result.cleaned, [str(note) for note in (*result.cleaned.notes, *result.remarks)]
+    cleaned, told = result.cleaned, [*map(repr, (*result.cleaned.notes, *result.remarks))]
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),

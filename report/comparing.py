@@ -278,7 +278,7 @@ def traces_document(found: TraceChanges) -> Document:
             "change_us": found.change_us,
             "interval_us": found.interval_us and list(found.interval_us),
             "parts_us": found.parts,
-            "notes": [*map(str, found.notes)],
+            "notes": [*map(repr, found.notes)],
             "statement": trace_sentence(found),
             "calls": [{name: value for name, value in row.items() if known(value)} for row in records(found.calls)],
         },

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..output import visible
 from ..remarks import Remark
-from ..table.refusals import reason_of
+from ..table.refusals import coded
 from .formats import counted
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class Document:
 
     def with_remarks(self, name: str, told: Mapping[str, Remark]) -> Document:
         """Return the document with a remark of each, by its name, last on terminals, and in its data under a name."""
-        said = lines([f"{of}: {one}" for of, one in told.items()])
+        said = lines([f"{of}: {one!r}" for of, one in told.items()])
         return self._with(name, said, lambda: {of: one.to_dict() for of, one in told.items()})
 
     def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
@@ -415,8 +415,8 @@ def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plai
 
 
 def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
-    """Return remarks as every command shows them, each once: ``note: fp8 is read as e4m3``."""
-    said = map(str, remarks)
+    """Return remarks as every command shows them, each once: ``note: [fp8-variant] fp8 is read as e4m3``."""
+    said = (repr(one) if isinstance(one, Remark) else one for one in remarks)
     return [Line(f"note: {text}", "soft") for text in dict.fromkeys(said)]
 
 
@@ -438,7 +438,7 @@ def losses(
     first : mapping, optional
         Reason -> where the first of its rows was read (``own.csv:17``).
     """
-    said = [(count, why.text if isinstance(why, Remark) else reason_of(why), why) for why, count in rejected.items()]
+    said = [(count, repr(why) if isinstance(why, Remark) else coded(why), why) for why, count in rejected.items()]
     lost = list[Line]()
     for count, reason, why in sorted(said, key=lambda one: (-one[0], one[1])):
         place = first.get(why) if first else None

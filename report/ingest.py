@@ -293,7 +293,7 @@ def overview_json(trace: Overview) -> dict[str, Any]:
         "classes": trace.classes.to_dict("records"),
         "unclassified": trace.unclassified.to_dict("records"),
         "findings": findings,
-        "notes": [*map(str, trace.notes)],
+        "notes": [*map(repr, trace.notes)],
     }
 
 

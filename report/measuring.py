@@ -11,7 +11,7 @@ import pandas as pd
 from ..measuring.measure import Measured
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST, doubts
 from ..measuring.timing import ENDINGS, half_widths
-from ..table.refusals import reason_of
+from ..table.refusals import coded
 from .document import Document, Line, Lines, Row, Table, columns, remarked
 
 _NAMED: Final = 10  # failed rows that are listed
@@ -20,7 +20,7 @@ _NAMED: Final = 10  # failed rows that are listed
 def measuring_document(measured: Measured, out: Path) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
     failures, differences, refused = measured.failures, measured.differences, measured.provenance["refused"]
-    left_out = [f"left out: {row['source']}: {reason_of(row['reason'])} ({row['detail']})" for row in refused]
+    left_out = [f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused]
     more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
     warnings = [
         *map(str, doubts(measured.table)),
@@ -83,4 +83,4 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
         {str(name): cell for name, cell in row.items() if not (isinstance(cell, float) and np.isnan(cell))}
         for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
     ]
-    return {**measured.provenance, "notes": [*map(str, measured.notes)], "rows": rows}
+    return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}

@@ -131,7 +131,7 @@ def record_document(found: Recorded) -> Document:
     )
     resumed = [f"{found.resumed} runs were recorded before"] if found.resumed else []
     advice = [
-        f"{one.kernel}: {note}"
+        f"{one.kernel}: {note!r}"
         for one, chosen in zip(found.protocols, found.plans, strict=True)
         for note in chosen.advice
         if note.code != "power-plan-window-not-filled"
@@ -163,7 +163,7 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
-    told = [*map(str, profiles.left_out), *(f"{one.kernel}: {note}" for one in kernels for note in one.notes)]
+    told = [*map(repr, profiles.left_out), *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes)]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
     own = [
         Section(
@@ -171,7 +171,7 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
             [Figure(partial(power_figure, one), caption),
              Figure(partial(run_figure, one, one.components), WHOLE_RUN),
              *_step_figure(one),
-             Lines(lines([*description(one), *map(str, one.notes)]).lines, "list", medium="page")],
+             Lines(lines([*description(one), *map(repr, one.notes)]).lines, "list", medium="page")],
             f"kernel-{place}",
             one.kernel[:40],
         )
@@ -401,7 +401,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
             case: {"reason": str(found)} if isinstance(found, DataError) else _kernel_json(found)
             for case, found in one.without.items()
         },
-        "notes": [*map(str, one.notes)],
+        "notes": [*map(repr, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
     }
 

@@ -121,7 +121,7 @@ def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None
         "passes": plan.passes,
         "kernels": plan.kernels.to_dict("records"),
         "commands": list(commands),
-        "notes": [str(note) for note in plan.notes],
+        "notes": [*map(repr, plan.notes)],
         "coverage": None if coverage is None else coverage_json(coverage),
     }
 
@@ -156,7 +156,7 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
         "basis": BASES[found.basis],
         "statement": str(found.verdict),
         "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
-        "notes": [str(remark) for remark in found.notes],
+        "notes": [*map(repr, found.notes)],
     }
 
 

@@ -87,7 +87,7 @@ def projection_document(result: Result) -> Document:
     phases = [] if result.phases is None else [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
     said = [*need, str(result.verdict), *phases, *unknown(kernels)]
-    remarks = [str(one) for one in (*changes(result), *result.notes, unsure.note)]
+    remarks = [*map(repr, (*changes(result), *result.notes, unsure.note))]
     head = Headline(
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
         f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
@@ -247,7 +247,7 @@ def data(result: Result) -> dict[str, Any]:
         "sent": records(result.sent),
         "pairs": records(result.pairs),
         "grid": None if result.grid is None else records(result.grid),
-        "notes": [str(note) for note in result.notes],
+        "notes": [*map(repr, result.notes)],
     }
 
 

@@ -229,7 +229,7 @@ def remarks(result: SizePredictions) -> list[str]:
         noted = []
         for note, laws in one.notes.items():  # who says it goes without saying where all laws do
             few_laws = ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
-            noted.append(str(note) if len(laws) == one.fitted else f"{few_laws}: {note}")
+            noted.append(repr(note) if len(laws) == one.fitted else f"{few_laws}: {note!r}")
         for words in dict.fromkeys([*noted, *failures]):
             about.setdefault(words, []).append(one.curve.name)
     said, every = [], len(result.benchmarks)
@@ -242,7 +242,7 @@ def remarks(result: SizePredictions) -> list[str]:
         f"faster on average of the benchmarks ({one['least']:.2f} to {one['most']:.2f})"
         for one in _speedups(result)
     )
-    return [*map(str, result.notes), *said, *costs]
+    return [*map(repr, result.notes), *said, *costs]
 
 
 def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
@@ -312,7 +312,7 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
         "measured": measured,
         "error_percent": error,
         "failed": law.failed or None,
-        "notes": [str(note) for note in law.notes],
+        "notes": [*map(repr, law.notes)],
     }
 
 
@@ -562,7 +562,7 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
         "problems": problems(result.measured),
         "linear": [validation_json(verdict) for verdict in result.verdicts],
         "conclusions": [conclusion(verdict.classes[0]) for verdict in result.verdicts],
-        "notes": [*map(str, (*result.limits, *result.notes))],
+        "notes": [*map(repr, (*result.limits, *result.notes))],
     }
 
 

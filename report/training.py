@@ -23,7 +23,7 @@ from ..remarks import Remark
 from ..sealing import Manifest
 from ..table.irregular import times
 from ..table.measurements import quantity
-from ..table.refusals import reason_of
+from ..table.refusals import coded
 from . import figures
 from .document import (
     Cell,
@@ -605,7 +605,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         for reason, source, detail in rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False):
             quoted.setdefault(reason, []).append(f"{source}: {detail}" if detail else source)
     found = [
-        (reason_of(str(reason)), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
+        (coded(str(reason)), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
         for reason, count in sorted(counted.items(), key=lambda item: (-item[1], str(item[0])))
     ]
     heads = columns("rejected because", numbers=["rows"], prose=["first examples"])

@@ -73,7 +73,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
-    lost = losses(result.rejected, [*map(str, result.notes)], first=result.rejected_at)
+    lost = losses(result.rejected, [*map(repr, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
     told = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
     head = Headline("all rows", told)
@@ -316,7 +316,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
             for finding in result.classes
         ],
         "summary": summary(result),
-        "notes": [*map(str, result.notes)],
+        "notes": [*map(repr, result.notes)],
     }
 
 

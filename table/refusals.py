@@ -70,6 +70,11 @@ def reason_of(code: str) -> str:
     return REASONS.get(code, code)
 
 
+def coded(code: str) -> str:
+    """Return a reason as it is counted: its code and its text, ``[zero-duration] duration is zero``."""
+    return f"[{code}] {REASONS[code]}" if code in REASONS else code
+
+
 def row_refused(code: str, detail: str = "") -> Remark:
     """Return the remark that a row was kept out."""
     reason = reason_of(code)

@@ -297,8 +297,9 @@ def mpi_layers(path: Path, unit: str = "") -> Layers:
         else:
             before = [name]
     of = f"rank {rank} of {counted(len(trace.ranks), 'rank')}, which computes the most, stands for all"
-    code = "times-of-trace" if trace.timed else "times-of-graph"
-    times = "its times are those of the trace" if trace.timed else f"its amounts are taken at {unit}"
+    code, times = "times-of-graph", f"its amounts are taken at {unit}"
+    if trace.timed:
+        code, times = "times-of-trace", "its times are those of the trace"
     notes = [remark(code, f"{of}; {times}, and messages are recomputed", rank=rank, ranks=len(trace.ranks))]
     if lost:
         listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())

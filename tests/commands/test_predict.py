@@ -149,9 +149,9 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
     frame = found.frame
     assert frame["extrapolated"].tolist() == [False, True]
     assert "10.0x beyond" in frame["reason"][1]
-    assert fixed_widening().text in found.report["notes"]
+    assert repr(fixed_widening()) in found.report["notes"]
     inside = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    assert fixed_widening().text not in predict(run, [inside]).report["notes"]
+    assert repr(fixed_widening()) not in predict(run, [inside]).report["notes"]
     assert frame["predicted_us"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
     width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.9 * width[0]
@@ -217,7 +217,7 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path,
     found = predict(alone, [data])
     assert len(set(found.frame["predicted_us"].tolist())) == 1
     assert found.frame["predicted_us"].notna().all()
-    assert any(note.startswith("1 rows name another device") for note in found.report["notes"])
+    assert any(note.startswith("[other-devices] 1 rows name another device") for note in found.report["notes"])
 
 
 def test_another_metric_must_be_there(tmp_path: Path) -> None:

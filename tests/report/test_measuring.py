@@ -77,7 +77,7 @@ def test_the_difference_in_words() -> None:
 
 def test_json_leaves_out_the_cells_that_a_row_does_not_have() -> None:
     found = measurements_json(measured(notes=(remark("collectives-need-two-gpus"),)))
-    assert found["notes"] == ["collectives-need-two-gpus"]
+    assert found["notes"] == ["[collectives-need-two-gpus]"]
     assert json.loads(json.dumps(found))["rows"][2] == {
         "device": "CPU-2T",
         "op": "softmax",

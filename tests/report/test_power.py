@@ -96,7 +96,7 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     assert f"{len(kernel.runs.kept)} golden runs of " in runs
     assert "execution 4, SSP" in isolation
     assert clocks == clock_words(profiles.clocks)
-    assert note == f"note: {kernel.kernel}: {kernel.notes[0]}"
+    assert note == f"note: {kernel.kernel}: {kernel.notes[0]!r}"
 
 
 def test_a_page_answers_first(profiles: PowerProfiles, kernel: KernelPower) -> None:

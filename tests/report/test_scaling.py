@@ -128,13 +128,13 @@ def test_remarks_stand_once_and_name_their_laws_and_benchmarks(result: SizePredi
     assert "colour" in columns
     assert serial.startswith("a (strong): ")
     assert broken == "broken cannot be fitted: needs [three] sizes"
-    assert unseen == "b [x] (strong): no miss rates"
+    assert unseen == "b [x] (strong): [no-miss-rates] no miss rates"
 
 
 def test_remarks_on_many_benchmarks_count_them(result: SizePredictions) -> None:
     first, second = result.benchmarks
     many = replace(result, benchmarks=(first,) * 5 + (replace(second, laws=second.laws[1:]),))
-    assert remarks(many)[1] == f"5 of 6 benchmarks: {SERIAL}"
+    assert remarks(many)[1] == f"5 of 6 benchmarks: [no-serial-share] {SERIAL}"
 
 
 def test_what_all_simulations_cost_together_is_said(result: SizePredictions) -> None:

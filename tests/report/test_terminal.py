@@ -138,7 +138,7 @@ def test_what_was_lost_is_told_the_most_frequent_first() -> None:
     rejected = {"zero": 1, "no-device": 1200, "[b]": 1}
     first = {"no-device": "a[1].csv:7"}
     assert printed(losses(rejected, ["fp8 is [e4m3]"], ["a.json: no JSON"], first=first)) == [
-        "1,200 rows rejected: no device (first: a[1].csv:7)",
+        "1,200 rows rejected: [no-device] no device (first: a[1].csv:7)",
         "1 row rejected: [b]",
         "1 row rejected: zero",
         "note: fp8 is [e4m3]",

@@ -85,8 +85,8 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
         "Not distinguishable from the best",
         "failed: singular matrix in fold 3",
         "Intervals that should hold 90 % of new workloads held: predicting covered median width, of the prediction",
-        "rejected because rows first examples duration is zero 4 tuned<1>.csv:17: us = 0 tuned<1>.csv:18: us = 0 "
-        "tuned<1>.csv:19: us = 0 duration is not a number 1 b.csv:4: us = 'nan'",
+        "rejected because rows first examples [zero-duration] duration is zero 4 tuned<1>.csv:17: us = 0 "
+        "tuned<1>.csv:18: us = 0 tuned<1>.csv:19: us = 0 [no-duration] duration is not a number 1 b.csv:4: us = 'nan'",
         "note: fp8 <e4m3> read as fp8",
         "All 16 groups as a table",
     ):
@@ -95,7 +95,7 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
 
 
 def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> None:
-    assert "zero 12 duration" in said(page(training_document(run[0])))
+    assert "zero 12 [no-duration] duration" in said(page(training_document(run[0])))
 
 
 @pytest.mark.no_cover

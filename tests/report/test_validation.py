@@ -14,6 +14,7 @@ from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
 from flopcast.hardware import find
 from flopcast.output import dumps
+from flopcast.remarks import remark
 from flopcast.report.document import Row, Table
 from flopcast.report.validation import (
     COLUMNS,
@@ -27,7 +28,7 @@ from flopcast.report.validation import (
     validation_document,
 )
 from flopcast.table.measurements import clean
-from flopcast.table.refusals import reason_of
+from flopcast.table.refusals import coded
 
 from .pages import printed
 
@@ -47,7 +48,7 @@ def result() -> ValidationResult:
     frame = clean(raw.assign(source=[f"softmax.csv:{row + 2}" for row in range(len(raw))])).frame
     dataset = build_dataset(frame, host=host, target=target)
     classes = assess_scaling(dataset, replicates=200)
-    return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"zero-duration": 2}, ("a remark",))
+    return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"zero-duration": 2}, (remark("a", "remark"),))
 
 
 def cells(row: Row) -> list[str]:
@@ -150,7 +151,7 @@ def test_the_document_answers_first(result: ValidationResult) -> None:
     assert (printed.medium, [line.text for line in printed.lines][: len(others)]) == ("terminal", others)  # type: ignore[attr-defined]
     *_, lost = document.sections
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
-        (f"2 rows rejected: {reason_of('zero-duration')}", "warning"), ("note: a remark", "soft"),
+        (f"2 rows rejected: {coded('zero-duration')}", "warning"), ("note: [a] remark", "soft"),
     ]  # fmt: skip
 
 
