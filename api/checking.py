@@ -269,7 +269,10 @@ def check(
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, names_of(group, "group"), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
-    folds = {str(name): part for name, part in sorted(known.groupby("scheme"), key=lambda item: item[0] != chosen)}
+    folds = {
+        str(name): part
+        for name, part in sorted(known.groupby("scheme", observed=True), key=lambda item: item[0] != chosen)
+    }
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
     found = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)

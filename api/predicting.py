@@ -30,7 +30,7 @@ from ..remarks import Reasons, Remark, remark
 from ..report.document import Document
 from ..report.html import Shown
 from ..report.predictions import ABOUT, SHOWN, Explained, Identity, Tally, explanation_document, workload, write_batches
-from ..report.run_folder import read_metrics, read_run, simplest
+from ..report.run_folder import beside, read_metrics, read_run, simplest
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
@@ -525,6 +525,7 @@ def explain(
     cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
     chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
     trained = predictions[(predictions["scheme"] == scheme) & (predictions["model"] == chosen)]
+    trained = beside(trained, predictions, laws)
     return Explanation(
         Explained(
             workload=workload(one.iloc[0].to_dict()),

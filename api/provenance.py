@@ -201,7 +201,7 @@ def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> d
     if not irregular.any() or irregular.all():
         return {}
     own = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]
-    errors = predictions.loc[own, ["model", "ape"]].groupby("model", sort=False)["ape"].mean()
+    errors = predictions.loc[own, ["model", "ape"]].groupby("model", sort=False, observed=True)["ape"].mean()
     return {"regular": {"rows": int((~irregular).sum()), "irregular": int(irregular.sum()), "e_out": errors.to_dict()}}
 
 

@@ -5,7 +5,7 @@ Beside it `by_trees` says how many trees a forest needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
-from ..arrays import BoolArray
+from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.matrix import Dataset
 from ..hardware import EVERY
@@ -99,31 +99,30 @@ class Competition:
         ]
 
     def table(self, dataset: Dataset) -> pd.DataFrame:
-        """Return one row per workload, scheme and model: observed, out-of-fold prediction, APE, fold, group, laws.
+        """Return one row per workload, scheme, and baseline or model: observed, predicted out of fold, APE, fold.
 
-        Of a model that left early there are the rows of the folds before.
+        Of a model that left early there are the rows of the folds before. Texts are categories: each is held once.
         """
-        return pd.concat(list(self._long(dataset)), ignore_index=True)
-
-    def _long(self, dataset: Dataset) -> Iterator[pd.DataFrame]:
-        names = [candidate.name for candidate in self.baselines]
-        texts: dict[str, Any] = {
-            "group": pd.Series(dataset.groups.astype(str))
-        }  # once: the parts of a table share them
+        whole = {"group": dataset.groups.astype(str)}
         if "source" in dataset.rows:
-            texts["source"] = dataset.rows["source"].astype(str).reset_index(drop=True)
-        for scheme, result in self.evaluation.schemes.items():
-            own = result.predictions[[name for name in names if name in result.predictions]]
-            every = pd.concat([result.predictions, result.partial], axis=1)
-            for name in every:
-                predicted = every[name].to_numpy()
-                frame = pd.DataFrame({"row": np.arange(len(dataset))})
-                frame["scheme"], frame["model"] = scheme, str(name)
-                frame["observed"], frame["predicted"] = dataset.y, predicted
-                frame["ape"], frame["fold"] = ape(dataset.y, predicted), result.folds
-                frame = pd.concat([frame.assign(**texts), own.reset_index(drop=True)], axis=1)
-                there = np.isfinite(predicted)
-                yield frame if there.all() else frame[there]
+            whole["source"] = dataset.rows["source"].to_numpy(dtype=object).astype(str)
+        parts: list[tuple[str, str, FloatArray]] = [
+            (scheme, str(name), every[name].to_numpy())
+            for scheme, result in self.evaluation.schemes.items()
+            for every in (result.predictions, result.partial)
+            for name in every
+        ]
+        rows = [np.flatnonzero(np.isfinite(predicted)) for *_, predicted in parts]
+        at, sizes = np.concatenate(rows), [len(one) for one in rows]
+        found: dict[str, Any] = {"row": at}
+        for column, names in (("scheme", [part[0] for part in parts]), ("model", [part[1] for part in parts])):
+            found[column] = pd.Categorical(names)[np.repeat(np.arange(len(parts)), sizes)]
+        found["observed"] = dataset.y[at]
+        found["predicted"] = np.concatenate([part[2][own] for part, own in zip(parts, rows, strict=True)])
+        found["ape"] = ape(found["observed"], found["predicted"])
+        folds = [self.evaluation[part[0]].folds[own] for part, own in zip(parts, rows, strict=True)]
+        found["fold"] = np.concatenate(folds)
+        return pd.DataFrame(found | {name: pd.Categorical(words)[at] for name, words in whole.items()}, copy=False)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.

@@ -160,7 +160,10 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     ]
     for name in ("source", "group"):
         if all(name in side for side in sides):
-            keyed = [side.assign(key=side[name].fillna("").astype(str).str.rpartition("/")[2]) for side in sides]
+            keyed = [
+                side.assign(key=side[name].astype(object).fillna("").astype(str).str.rpartition("/")[2])
+                for side in sides
+            ]
             keyed = [side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed]
             found = keyed[0].merge(keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second"))
             if len(found):
@@ -249,7 +252,7 @@ def compare_scheme(
     """
     sides = []
     for cv, table, rows in zip(cvs, predictions, (common["row_first"], common["row_second"]), strict=True):
-        errors = table[table["scheme"] == cv["scheme"]].pivot_table("ape", "row", "model")
+        errors = table[table["scheme"] == cv["scheme"]].pivot_table("ape", "row", "model", observed=True)
         sides.append(errors.reindex(rows).reset_index(drop=True))
     means = pd.DataFrame(
         {side: errors.mean(skipna=False) for side, errors in zip(("first", "second"), sides, strict=True)}
@@ -263,7 +266,9 @@ def compare_scheme(
         ).dropna()
         if len(own):
             paired = paired_difference(own["first"], own["second"], own["group"], level=level, seed=seed)
-        found = own.groupby("group").agg(rows=("first", "size"), first=("first", "mean"), second=("second", "mean"))
+        found = own.groupby("group", observed=True).agg(
+            rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
+        )
         found = found.assign(difference=found["second"] - found["first"]).reset_index()
         by_group = found.sort_values("difference", key=lambda of: -of.abs(), kind="stable", ignore_index=True)
     return SchemeComparison(str(cvs[0]["scheme"]), names, paired, by_model, by_group)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
 from .formats import percent
-from .run_folder import ordered, reference
+from .run_folder import beside, ordered, reference
 
 Row = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]]
     baseline = reference(cv)
-    if baseline is not None and baseline["name"] in rows:
+    if baseline is not None and baseline["name"] in (rows := beside(rows, predictions, [baseline["name"]])):
         law = rows[baseline["name"]].to_numpy(dtype=float)
         _add_points(figure, baseline["name"], observed, law, BASELINE, where)
     line = {"color": NEUTRAL, "width": 2}
@@ -322,7 +322,9 @@ def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
     laws = [row["name"] for row in cv.get("baselines") or [] if row["name"] in predictions]
     of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], ["model", "row", "observed", "ape", *laws]]
-    found = {str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model")["ape"]}
+    found = {
+        str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model", observed=True)["ape"]
+    }
     first = of_scheme.drop_duplicates("row")
     for row in cv.get("baselines") or []:
         if row["name"] not in found and row["name"] in first:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,13 @@ from .run_schema import NUMBERS, TEXTS, check_metrics
 
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
     import pandas as pd
+    import pyarrow as pa
 
-SCHEMA = 3
-"""Version of ``metrics.json``; readers refuse those they do not know. Since 2 it has ``provenance``, since 3 a seal."""
+SCHEMA = 4
+"""Version of ``metrics.json``; readers refuse those they do not know.
+
+Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold baselines as rows alone, not as columns too.
+"""
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
 
@@ -47,7 +51,7 @@ def write_run(
 ) -> None:
     """Write a run folder, in one step for whoever looks at it.
 
-    The folder is new or empty, or a previous run, which is replaced. ``metrics.json`` gets ``"schema": 3``, sorted
+    The folder is new or empty, or a previous run, which is replaced. ``metrics.json`` gets ``"schema": 4``, sorted
     keys, floats rounded to nine significant digits, and null for NaN and infinities; `save_model` is called with the
     path of the model folder to write.
 
@@ -107,9 +111,11 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             if missing := [name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names]:
                 raise ValueError(f"it lacks {few(missing)}")
             laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
-            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | dict.fromkeys(TEXTS, pa.string())
-            kinds |= {"row": pa.int64(), "fold": pa.int64(), "source": pa.string()}
+            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {"row": pa.int64(), "fold": pa.int64()}
             table = whole_table(file, path)
+            for place, name in enumerate(table.column_names):
+                if name in (*TEXTS, "source"):  # each text once, as `Competition.table` has it
+                    table = table.set_column(place, name, _as_categories(table[name]))
             if nulls := [name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count]:
                 raise ValueError(f"{few(nulls)} is not known of every row")
             fields = [pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema]
@@ -128,6 +134,16 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]
         raise ArtifactError(f"{path} cannot be read ({why}), so the run is damaged: train again") from error
+
+
+def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts, or categories of texts, as categories."""
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        column = column.cast(pa.string())
+    return column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def check_run_folder(folder: Path) -> None:
@@ -201,6 +217,19 @@ def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
     named = [row for row in known if row["name"] == ANALYTIC]
     analytic = [row for row in known if row.get("space") == "no fitting"]
     return next(iter([*named, *analytic, *known]), None)
+
+
+def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return rows of one scheme and model with what these baselines predict of them, a column each.
+
+    Runs of schema 3 and before hold these columns; of later ones they are among the `predictions` of the same scheme.
+    """
+    found = rows
+    for name in names if len(rows) else ():
+        own = predictions[(predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)]
+        if name not in rows and len(own):
+            found = found.assign(**{name: rows["row"].map(own.set_index("row")["predicted"])})
+    return found
 
 
 def simplest(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:

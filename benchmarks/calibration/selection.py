@@ -152,6 +152,6 @@ def stopped_models(sets: int, seed: int = 0) -> Rows:
     """Embedded measurements, all models: how many have an E_out of fewer than all folds."""
     run = fc.train(seed=seed, jobs=1)
     rows = [(cv["scheme"], row) for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])]
-    scored = run.predictions.groupby(["scheme", "model"])["row"].nunique()
+    scored = run.predictions.groupby(["scheme", "model"], observed=True)["row"].nunique()
     few = sum(row["e_out"] is not None and scored[scheme, row["name"]] < len(run.dataset) for scheme, row in rows)
     yield Row("demo: models with an E_out of fewer than all folds", few, len(rows), "")

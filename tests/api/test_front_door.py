@@ -14,6 +14,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import ArtifactError, ParameterError
+from flopcast.sealing import seal
 
 GEMMS = {"m": (None, 64)}
 
@@ -96,6 +97,13 @@ def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Me
     pd.testing.assert_frame_equal(loaded.table.drop(columns="fit_seconds"), run.table.drop(columns="fit_seconds"))
     assert loaded.selected["name"] == run.selected["name"]
     assert loaded.report() == run.report()
+    rows_of = loaded.predictions.astype(dict.fromkeys(("scheme", "model", "group", "source"), str))
+    laws = rows_of[rows_of["model"].isin([row["name"] for row in loaded.metrics["cv"][0]["baselines"]])]
+    beside = laws.pivot_table("predicted", ["scheme", "row"], "model").reset_index()
+    old = rows_of.merge(beside, on=["scheme", "row"])  # as runs of schema 3 hold them
+    old.to_parquet(tmp_path / "run" / "predictions.parquet")
+    seal(tmp_path / "run")
+    assert fc.load(tmp_path / "run").plot_workloads().to_json() == run.plot_workloads().to_json()
     loaded.save(tmp_path / "copy")
     assert fc.load(tmp_path / "copy").metrics == loaded.metrics
     with pytest.raises(ArtifactError, match="training rows"):

@@ -46,7 +46,7 @@ def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
     write(tmp_path / "a")
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert list(metrics) == ["cv", "data", "model", "schema"]
-    assert metrics["schema"] == 3
+    assert metrics["schema"] == 4
     assert metrics["cv"][0]["models"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}, "name": "OLS"}]
     assert list(metrics["cv"][0]["models"][0]["ir"]) == ["5", "10"]
 
@@ -144,7 +144,7 @@ def test_an_empty_folder_and_a_link_to_a_run_are_filled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 4}', '{"schema": true}']
+    "text", [None, "{}", "[1]", "not json", '{"schema": "1"}', '{"schema": 5}', '{"schema": true}']
 )
 def test_a_foreign_folder_is_not_touched(tmp_path, text):
     (tmp_path / "a").mkdir()
@@ -172,7 +172,7 @@ def test_a_file_in_the_way_is_not_touched(tmp_path):
         ("[" * 100_000, "JSON"),
         ("[]", "was not written by flopcast"),
         ('{"schema": 0}', "was not written by flopcast"),
-        ('{"schema": 4}', "schema 4"),
+        ('{"schema": 5}', "schema 5"),
     ],
 )
 def test_what_is_not_a_run_is_refused_in_one_line(tmp_path, text, said):
