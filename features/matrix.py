@@ -23,7 +23,7 @@ from ..remarks import remark
 from ..table.measurements import measured_column, quantity
 from ..table.problems import HOST, one_per_problem, pair, rows_of
 from .catalogue import APART
-from .recipe import FeatureRecipe, learn_recipe
+from .recipe import FeatureRecipe, learn_matrix
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,11 @@ def build_dataset(
         if target == EVERY:
             rows, others = _of_known_devices(rows)
             unknown = {**unknown, **others}
-        recipe = learn_recipe(rows, None, target, metric, without)
-        return _one_device(rows, recipe, group, {"target_rows": len(rows), **counts, **unknown})
+        recipe, X = learn_matrix(rows, None, target, metric, without)
+        return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
     pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
-    recipe = learn_recipe(pairs.paired, host, target, metric, without)
+    recipe, X = learn_matrix(pairs.paired, host, target, metric, without)
     work = work_of(pairs.paired)
     host_values = positive(pairs.paired, HOST + metric)
     laws, notes = scaling_laws(metric, work, host_values, host, target)
@@ -145,7 +145,7 @@ def build_dataset(
     others, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
     return Dataset(
-        X=recipe.transform(pairs.paired),
+        X=X,
         y=y,
         groups=groups_of(pairs.paired, group, own),
         rows=_described(pairs.paired, work, host),
@@ -190,13 +190,17 @@ def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]
 
 
 def _one_device(
-    rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, report: dict[str, Any]
+    rows: pd.DataFrame,
+    recipe: FeatureRecipe,
+    X: pd.DataFrame,
+    group: Sequence[str] | None,
+    report: dict[str, Any],
 ) -> Dataset:
     work, target, metric = work_of(rows), recipe.target, recipe.metric
     own = has_groups(rows)
     laws, notes = own_laws(metric, work, target, rows)
     return Dataset(
-        X=recipe.transform(rows),
+        X=X,
         y=positive(rows, metric),
         groups=groups_of(rows, group, own),
         rows=_described(rows, work, target),

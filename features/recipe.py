@@ -24,6 +24,7 @@ SCHEMA = 1
 OTHER = "other"
 UNSTATED = "none"
 _SAME = 1e-9
+_AT_ONCE = 100_000  # rows of which all columns are held twice
 _NAMED = 3  # ways in which a row is unlike training that are named
 DEFINING = ("op", "dtype", "dtype_out", "direction", "layout")
 """Categories that say what is computed: of a level that was never trained a model knows nothing."""
@@ -247,10 +248,10 @@ class FeatureRecipe:
 
     def _matrix(self, context: Context, columns: tuple[str, ...]) -> pd.DataFrame:
         words: dict[str, np.ndarray] = {}
-        matrix = np.empty((len(context), len(columns)))
-        for position, name in enumerate(columns):
-            matrix[:, position] = self._column(name, context, words)
-        return pd.DataFrame(matrix, columns=list(columns))
+        matrix = np.empty((len(columns), len(context)))
+        for values, name in zip(matrix, columns, strict=True):
+            values[:] = self._column(name, context, words)
+        return pd.DataFrame(matrix.T, columns=list(columns), copy=False)
 
     def _column(self, name: str, context: Context, words: dict[str, np.ndarray]) -> np.ndarray:
         if "=" not in name:
@@ -278,6 +279,13 @@ def learn_recipe(
     that shell patterns in ``without`` match are left out. Raises ParameterError (``without_features``) where one
     matches none, or they match all.
     """
+    return learn_matrix(rows, host, target, metric, without)[0]
+
+
+def learn_matrix(
+    rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", without: Sequence[str] = ()
+) -> tuple[FeatureRecipe, pd.DataFrame]:
+    """Return what `learn_recipe` does, and its matrix of these rows, which was computed on the way."""
     context = Context(rows, host, target, metric)
     columns, roles, units, skipped = _numerical(context)
     levels: dict[str, tuple[str, ...]] = {}
@@ -299,7 +307,11 @@ def learn_recipe(
     varied = {name: values for name, values in columns.items() if name not in constant}
     redundant = _redundant(varied)
     kept = tuple(name for name in varied if name not in redundant)
-    return FeatureRecipe(
+    columns.clear()
+    matrix = np.empty((len(kept), len(rows)))
+    for values, name in zip(matrix, kept, strict=True):
+        values[:] = varied.pop(name)
+    recipe = FeatureRecipe(
         columns=kept,
         roles={name: roles[name] for name in kept},
         units={name: units[name] for name in kept},
@@ -311,6 +323,7 @@ def learn_recipe(
         target=target,
         metric=metric,
     )
+    return recipe, pd.DataFrame(matrix.T, columns=list(kept), copy=False)
 
 
 def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.DataFrame:
@@ -391,12 +404,14 @@ def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]
     names, found = list(columns), dict[str, tuple[str, float]]()
     if not names:
         return found
-    matrix = np.column_stack([columns[name] for name in names])  # n rows x p columns
-    directions = matrix / np.linalg.norm(matrix, axis=0)
-    cosines = directions.T @ directions  # p x p, 1 where two columns are proportional
+    norms, count = [float(np.linalg.norm(columns[name])) for name in names], len(columns[names[0]])
+    cosines = np.zeros((len(names), len(names)))  # 1 where two columns are proportional
+    for first in range(0, count, _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        directions = np.column_stack([columns[name][rows] / norm for name, norm in zip(names, norms, strict=True)])
+        cosines += directions.T @ directions
     for late, early in zip(*np.nonzero(np.tril(cosines > 1 - 1e-10, -1)), strict=True):
-        gap = np.abs(directions[:, late] - directions[:, early]).max()
+        gap = np.abs(columns[names[late]] / norms[late] - columns[names[early]] / norms[early]).max()
         if names[early] not in found and names[late] not in found and gap < _SAME:
-            factor = np.linalg.norm(matrix[:, late]) / np.linalg.norm(matrix[:, early])
-            found[names[late]] = (names[early], float(factor))
+            found[names[late]] = (names[early], norms[late] / norms[early])
     return found
