@@ -19,16 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 
 import pandas as pd
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from flopcast import api, report
 from flopcast.api.training import load
 from flopcast.commands import app
 from flopcast.commands.options import parse_budget
@@ -172,9 +169,6 @@ def trial(
 def run(seconds: float, seed: int, names: list[str], trials: int | None = None) -> Counter[tuple[str, str, str]]:
     """Kill the commands in turn so often each, else until the time is over; return how often, how and when."""
     counts: Counter[tuple[str, str, str]] = Counter()
-    for package in (api, report):
-        for module in iter_modules(package.__path__, f"{package.__name__}."):
-            import_module(module.name)
     with tempfile.TemporaryDirectory() as name:
         folder, temporary = Path(name), Path(name) / "tmp"
         temporary.mkdir()

@@ -24,7 +24,7 @@ import pytest
 
 pytestmark = pytest.mark.no_cover  # the source is read
 ROOT = Path(__file__).parents[1]
-TIMES = 10, 16
+TIMES = 6, 16
 """How often what is repeated stands in the shortest text, half as often where steps may grow with the square.
 
 Where steps seem to grow, longer texts tell whether what grows is limited.

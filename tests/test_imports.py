@@ -60,9 +60,13 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
-def parts(code: ast.Module) -> list[ast.Import | ast.ImportFrom | ast.FunctionDef]:
-    """Return the imports and the functions of a file, wherever in it they stand."""
-    return [node for node in ast.walk(code) if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef))]
+def parts(code: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """Return the imports of a file, wherever in it they stand."""
+    within: list[ast.AST] = [*code.body]
+    for node in within:  # statements, and what holds some: no expression does
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            within += getattr(node, name, ())
+    return [node for node in within if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 @cache

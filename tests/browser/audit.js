@@ -1,18 +1,23 @@
 // What can be read and reached: returns the faults of a page. Contrast is that of WCAG 2.1, 4.5 (3 for large text).
 (() => {
   const faults = [], canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const known = new Map(), backs = new Map();
   const rgba = colour => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
+    if (!known.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+      known.set(colour, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(colour);
   };
   const light = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
     .reduce((sum, v, at) => sum + v * [.2126, .7152, .0722][at], 0);
   const behind = element => {
-    for (let one = element; one; one = one.parentElement) {
-      const colour = rgba(getComputedStyle(one).backgroundColor);
-      if (colour[3] === 255) return colour;
+    if (!element) return matchMedia("(prefers-color-scheme: dark)").matches ? [0, 0, 0, 255] : [255, 255, 255, 255];
+    if (!backs.has(element)) {
+      const colour = rgba(getComputedStyle(element).backgroundColor);
+      backs.set(element, colour[3] === 255 ? colour : behind(element.parentElement));
     }
-    return matchMedia("(prefers-color-scheme: dark)").matches ? [0, 0, 0, 255] : [255, 255, 255, 255];
+    return backs.get(element);
   };
   const about = element => `${element.tagName.toLowerCase()}.${element.className}: ${element.textContent.trim().slice(0, 40)}`;
   const seen = new Set();
