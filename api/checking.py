@@ -264,7 +264,7 @@ def check(
     named = None if host is None else canonical_device(host)[0]
     third = model.recipe.target.name if target is None else device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
-    measured = load_measurements(data, where, unit, default, devices, keep=keep)
+    measured = load_measurements(data, where, unit, default, devices, keep=keep, only=devices)
     with one_thread():
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, names_of(group, "group"), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}

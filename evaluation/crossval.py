@@ -213,7 +213,7 @@ class _Shared:
         )
 
     def frame(self, values: FloatArray) -> pd.DataFrame:
-        return pd.DataFrame(values, columns=self.columns)
+        return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
 
     def training(self, scheme: str, fold: int, uses_unpaired: bool) -> tuple[FloatArray, FloatArray, NDArray | None]:
         """Features, times and what inner folds must not split of the rows outside the fold, then of the unpaired ones.
@@ -225,7 +225,7 @@ class _Shared:
             told = self.groups, None if self.unpaired is None else self.unpaired[2]
         elif self.repeats is not None:
             told = self.repeats
-        X, y = self.X[train], self.y[train]
+        X, y = self.X.T[:, train].T, self.y[train]  # column by column, as `frame` takes them without a copy
         if not uses_unpaired or self.unpaired is None:
             return X, y, None if told is None else told[0][train]
         keep = self._kept(scheme, fold)
