@@ -136,8 +136,8 @@ def deploy(
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
     predicted = result.predictions[best.name].to_numpy()
     within = _within(dataset, predicted, result.folds, scheme)
-    known = dataset.X[within].reset_index(drop=True), dataset.y[within], predicted[within], dataset.groups[within]
-    learnt, scale = learn_difficulty(*known, scheme), None
+    known = dataset.y[within], predicted[within], dataset.groups[within]
+    learnt, scale = learn_difficulty(dataset.X, *known, scheme, rows=within), None
     if learnt is not None:
         scale = learnt.difficulty.scale(dataset.X, predicted)
         scale[within] = learnt.scale
@@ -311,11 +311,11 @@ def _calibrated(
         )[scheme]  # fmt: skip
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds
     seen = known[0] if known else ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
-    y, groups, X = dataset.y[seen], dataset.groups[seen].astype(str), dataset.X[seen].reset_index(drop=True)
+    y, groups = dataset.y[seen], dataset.groups[seen].astype(str)
     whole, predicted, folds = predicted, predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
-        learnt = known[1] if known else learn_difficulty(X, y, predicted, groups, scheme)
-        lower, upper = held_out_limits(X, y, predicted, groups, folds, LEVEL, scheme)
+        learnt = known[1] if known else learn_difficulty(dataset.X, y, predicted, groups, scheme, rows=seen)
+        lower, upper = held_out_limits(dataset.X, y, predicted, groups, folds, LEVEL, scheme, rows=seen)
     difficulty, scale = (None, None) if learnt is None else (learnt.difficulty, learnt.scale)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")

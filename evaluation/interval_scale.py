@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import FloatArray
+from ..arrays import BoolArray, FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
 from .crossval import drawn, make_folds
 from .domain import LOG_PREFIX
@@ -39,6 +39,7 @@ LEAST_GROUPS: Final = 10
 _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty
 _TOLD: Final = 3  # features named
 _EXACT: Final = 1e-6  # |r| under which it is rounding
+_AT_ONCE: Final = 100_000  # rows of which all columns are held once more
 _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
 
 
@@ -69,7 +70,11 @@ class Difficulty:
 
     def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p) and predictions (n,); > 0."""
-        return self._scale(_columns(X, self.names, predicted))
+        p, found = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
+        for first in range(0, len(X), _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            found[rows] = self._scale(_columns(X.iloc[rows], self.names, p[rows]))
+        return found
 
     def _scale(self, columns: FloatArray) -> FloatArray:
         z = (columns - self.middle) / self.spread
@@ -141,20 +146,28 @@ class Learnt:
 
 
 def learn_difficulty(
-    X: pd.DataFrame, observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike, scheme: str
+    X: pd.DataFrame,
+    observed: ArrayLike,
+    predicted: ArrayLike,
+    groups: ArrayLike,
+    scheme: str,
+    *,
+    rows: BoolArray | None = None,
 ) -> Learnt | None:
     """Learn how difficult rows are from out-of-fold predictions.
 
     Parameters
     ----------
     X : DataFrame of shape (n, p)
-        Features.
+        Features; of more rows, where ``rows`` says which of them the others are of.
     observed, predicted : array-like of shape (n,)
         Measured, and predicted out of fold under ``scheme``.
     groups : array-like of shape (n,)
         Rows of one group are left out together.
     scheme : {"kfold", "grouped"}
         Of the intervals.
+    rows : ndarray of bool, optional
+        Some rows of a large X, which need not be copied for that.
 
     Returns
     -------
@@ -163,7 +176,7 @@ def learn_difficulty(
     """
     y, p = np.asarray(observed, float), np.asarray(predicted, float)
     names = _names(X)
-    return _learn(names, _columns(X, names, p), y, p, np.asarray(groups), scheme)
+    return _learn(names, _columns(X, names, p, rows), y, p, np.asarray(groups), scheme)
 
 
 def _learn(
@@ -207,6 +220,8 @@ def held_out_limits(
     folds: ArrayLike,
     level: float,
     scheme: str,
+    *,
+    rows: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper end of every row's interval, (n,): difficulty and radius both learnt without its fold.
 
@@ -214,7 +229,7 @@ def held_out_limits(
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
     features, own_groups = _names(X), np.asarray(groups)
-    columns = _columns(X, features, p)
+    columns = _columns(X, features, p, rows)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
@@ -252,12 +267,18 @@ def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
     return columns[:, -1 - len(names) :]
 
 
-def _columns(X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike) -> FloatArray:
-    """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0."""
+def _columns(
+    X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike, rows: BoolArray | None = None
+) -> FloatArray:
+    """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0.
+
+    With ``rows`` the n are some of those of X.
+    """
     p = np.asarray(predicted, dtype=np.float64)
     columns = np.empty((len(p), len(names) + 1))
     for place, name in enumerate(names):  # one after the other: a wide table is not held several times
-        values = np.nan_to_num(X[name].to_numpy(dtype=np.float64), posinf=0.0, neginf=0.0)
+        values = X[name].to_numpy(dtype=np.float64)
+        values = np.nan_to_num(values if rows is None else values[rows], posinf=0.0, neginf=0.0)
         columns[:, place] = values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))
     columns[:, -1] = np.log2(np.where(p > 0, p, 1.0))
     return columns

@@ -202,6 +202,8 @@ HUBER: Final = 0.1
 """Residual from which on Huber's loss grows linearly: of a logarithm, 10 %."""
 BY_ROWS: Final = 20_000
 """Rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time."""
+BINNED: Final = 20_000
+"""Rows, drawn at random, by whose values bins are chosen: 5.64 and 5.93 % of 71 484 pairs in three folds, as by all."""
 
 
 class Boosted(RegressorMixin, BaseEstimator):
@@ -280,6 +282,7 @@ class Boosted(RegressorMixin, BaseEstimator):
             "min_data_in_leaf": self.min_samples_leaf,
             "feature_fraction_bynode": self.max_features,
             "max_bin": self.max_bins,
+            "bin_construct_sample_cnt": BINNED,
             "seed": self.random_state or 0,
             "deterministic": True,
             "force_row_wise": many,  # the same trees: which is faster depends on the number of rows
