@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.report.document import Column, Document, Listing, Section
 from flopcast.report.html import page
 from flopcast.tests.browser.chromium import PROGRAM, Chromium, Tab
-from flopcast.tests.commands.running import call
+from flopcast.tests.commands.running import call, hurry
 from flopcast.tests.readers.kineto.made_up import event, kernel, launch, op, write
 
 EMBEDDED = Path(__file__).parents[2] / "datasets"
@@ -92,7 +94,7 @@ def write_power(folder: Path) -> None:
 
 
 class Pages(dict[str, Path]):
-    """The page of each command, made when it is first asked for."""
+    """The page of each command, made when it is first asked for, by the one process of the tests that does so."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -102,23 +104,32 @@ class Pages(dict[str, Path]):
         words = {"OUT": self._folder / name, "TRACE": self._folder / "trace.json", "TRAIN": self._folder / "train"}
         words |= {name: self._folder / f"{name.lower()}.csv" for name in ("LOG", "EXECUTIONS", "CLOCKS")}
         words["DATA"] = self._folder / f"{EVIL}.csv"
-        if "DATA" in COMMANDS[name].split() and not words["DATA"].exists():
-            write_data(words["DATA"])
-        if "LOG" in COMMANDS[name].split():
-            write_power(self._folder)
-        if "TRAIN" in COMMANDS[name]:
+        asked = COMMANDS[name].split()
+        if "TRAIN" in asked:
             assert self["train"].exists()
-        if "TRACE" in COMMANDS[name]:
-            write_trace(words["TRACE"])
-        done = call(*(words.get(word, word) for word in COMMANDS[name].split()))
-        assert done.exit_code == 0, done.output
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not words["OUT"].exists():
+                if "DATA" in asked and not words["DATA"].exists():
+                    write_data(words["DATA"])
+                if "LOG" in asked:
+                    write_power(self._folder)
+                if "TRACE" in asked and not words["TRACE"].exists():
+                    write_trace(words["TRACE"])
+                done = call(*(words.get(word, word) for word in asked))
+                assert done.exit_code == 0, done.output
         (self[name],) = words["OUT"].glob("*.html")
         return self[name]
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
-    return Pages(tmp_path_factory.mktemp("pages"))
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "pages"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        hurry(patch)
+        yield Pages(folder)
 
 
 @pytest.fixture(scope="session")

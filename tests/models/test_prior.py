@@ -45,7 +45,7 @@ def in_a_hurry() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    seen = pd.concat([products(name, 200, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
+    seen = pd.concat([products(name, 100, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
     place = tmp_path_factory.mktemp("prior") / "run"
     with two_folds():
         fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
@@ -94,7 +94,7 @@ def test_pooled_weights_fade_from_equal_to_the_better() -> None:
 
 def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(prior: Path) -> None:
     own = products("MI300X", 12, 1.6, 4)
-    found = fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Pooled/Prior"], jobs=1)
+    found = fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Pooled/Prior"], scheme="kfold", jobs=1)
     assert found.selected["name"] == "Pooled/Prior"
     strange = pd.DataFrame({"op": "softmax", "dtype_a": "bf16", "device": "MI300X", "rows": [8.0, 16.0], "cols": 64.0})
     told = fc.load(prior).trained.told(strange, fc.gpu("MI300X"))
