@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")
 """Columns that a table of forecasts has."""
+WAY: Final = ("gpu", "gpus", "engine", "dtype", "kv_dtype", "replicas", "tp", "dp", "ep")
+"""Columns that say what a way to serve is, in the table of `Deployments`."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
 
 
 def read_answers(path: Path) -> dict[str, Any] | None:
-    """Return what a table says of forecasts (`read_table`), or ``{"predictions": ...}``; None of other tables.
+    """Return what a table says of forecasts (`read_table`), ``predictions``, or ``ways`` to serve; None of others.
 
     A table that has a part of the columns of one of them has lost the rest, and is refused by their readers.
     """
@@ -210,6 +212,14 @@ def read_answers(path: Path) -> dict[str, Any] | None:
         names = {*(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))}
     if {"predicted", "unit"} <= names or {"predicted", "level"} <= names:
         return read_table(read_plain(path), str(path))
+    if {*WAY, "holds"} <= names:
+        if not {"model", "level"} <= names:
+            raise DataError("states no model and level, as an older release wrote it: forecast again", source=str(path))
+        rows = read_plain(path)
+        told = {"gpu", "engine", "dtype", "kv_dtype", "model", "queued"}
+        numbers = [name for name in map(str, rows) if name not in told]
+        rows, _ = with_points(rows, numbers, str(path))
+        return {"ways": rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))}
     lost = any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
     return {"predictions": read_predictions(path)} if lost or {*ABOUT} <= names else None
 

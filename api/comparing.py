@@ -49,7 +49,8 @@ from ..report.run_folder import METRICS, read_run
 from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
-from .answers import Prediction, read_answers, read_predictions
+from .answers import WAY, Prediction, read_answers, read_predictions
+from .deployments import Deployments
 from .forecasting import Forecasts
 from .projecting import ProjectedTrace
 from .tables import load_measurements
@@ -170,7 +171,7 @@ class EstimateComparison(Shown):
     names : tuple of str
         What they are called.
     kind : str
-        ``projections`` or ``forecasts``.
+        ``projections``, ``forecasts``, ``predictions`` or ``ways`` to serve.
     table : DataFrame
         One row per answer that both have: ``what``; ``first`` and ``second`` with ``_lower`` and ``_upper``; ``unit``;
         and the fields of `evaluation.paired.EstimatedDifference`, the interval of the second against the first.
@@ -230,7 +231,7 @@ class SeveralComparison(Shown):
         )
 
 
-Given = str | Path | Evidence | ProjectedTrace | Forecasts | Prediction
+Given = str | Path | Evidence | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
 def compare(
@@ -305,7 +306,9 @@ def _of_answers(answers: Sequence[dict[str, Any]], names: Sequence[str], level: 
     for kind in kinds:
         if kind != kinds[0]:
             raise DataError(f"{kinds[0]} and {kind} cannot be compared: give those of one kind")
-    matched = {"projections": _projections, "forecasts": _forecasts, "predictions": _predictions}[kinds[0]]
+    matched = {"projections": _projections, "forecasts": _forecasts, "predictions": _predictions, "ways": _ways}[
+        kinds[0]
+    ]
     tables = [pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]) for other in answers[1:]]
     told = {name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))}
     return [
@@ -362,10 +365,17 @@ def _of_runs(
     return found
 
 
-_KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions"}
+_KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions", "ways": "ways"}
 """A key of the JSON of each kind -> what it is."""
 _DIGITS: Final = 5e-6
 """How far a prediction may be from itself where a spreadsheet saved it with six digits."""
+SERVED: Final = {
+    "ttft_ms": ("time to the first token", "ms"),
+    "tpot_ms": ("time per further token", "ms"),
+    "tokens_per_s_per_gpu": ("output tokens of a GPU", "1/s"),
+    "cost_per_million": ("cost of a million output tokens", ""),
+}
+"""Figures of a way to serve that are compared -> what they are, and their unit."""
 _PHYSICS: Final = ("residual", "gpu", "model")
 """Sources of a forecast's error that two of one release share only of the same setting, GPU or model."""
 
@@ -376,6 +386,8 @@ def _answers(given: object) -> dict[str, Any] | None:
         return dict(given.document().data)
     if isinstance(given, Prediction):
         return {"predictions": given}
+    if isinstance(given, Deployments):
+        return {"ways": given.ways.assign(model=given.choice.question.model.name, level=given.level)}
     if not isinstance(given, str | Path):
         return None
     path = Path(given)
@@ -393,6 +405,8 @@ def _answers(given: object) -> dict[str, Any] | None:
         return None
     if {"rows", "median_predicted"} <= found.keys():
         return {"predictions": read_predictions(file)}
+    if {"question", "fronts"} <= found.keys():  # the page's JSON: the best ways alone
+        return {"ways": pd.DataFrame(found["best"]).assign(model=found["question"]["model"], level=found["level"])}
     return found if _KINDS.keys() & found.keys() else None
 
 
@@ -520,6 +534,31 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     unit, common = quantity(metrics[0]).suffix, frozenset(f"True {of}" for of in group)
     shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
     return [(what, unit, *rest) for what, *rest in zip(told, *values, *each, shared, strict=True)]
+
+
+def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
+    """Return the figures of the ways to serve that both have, in the order of the first.
+
+    What is one figure on both sides is the same and errs alike, nothing else is taken to.
+    """
+    sides: list[pd.DataFrame] = [one["ways"].fillna({"kv_dtype": ""}) for one in (first, second)]
+    keys = [*WAY, *(["concurrency"] if any(side.duplicated([*WAY]).any() for side in sides) else [])]
+    found = []
+    for row in sides[0].merge(sides[1], on=keys, suffixes=("_1", "_2")).to_dict("records"):
+        way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
+        models = dict.fromkeys((row["model_1"], row["model_2"]))
+        for name, (what, unit) in SERVED.items():
+            ends = [tuple(float(row[f"{name}{end}_{side}"]) for end in ("", "_lower", "_upper")) for side in (1, 2)]
+            if not all(map(math.isfinite, (*ends[0], *ends[1]))):
+                continue
+            reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
+            sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
+            each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]
+            told = f"{' → '.join(models)}: {way}: {what}"
+            found.append((told, unit, *ends, *each, frozenset([name] if ends[0] == ends[1] else [])))
+    if not found:
+        raise DataError(f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare")
+    return found
 
 
 def _traces(path: Path, options: Options) -> list[Annotated]:

@@ -73,21 +73,25 @@ class Deployments(Shown):
         return deployments_document(self.choice, self.level)
 
     def save_table(self, file: str | Path) -> None:
-        """Write `ways` as .csv, .parquet or .xlsx, whole or not at all.
+        """Write `ways`, with the model and the level of the intervals, as .csv, .parquet or .xlsx, whole or not at all.
 
         Raises
         ------
         DataError
             The file cannot be written.
         """
-        write_table(pa.Table.from_pandas(self.ways, preserve_index=False), Path(file), "{}")
+        write_table(pa.Table.from_pandas(self._stated, preserve_index=False), Path(file), "{}")
 
     def plot_front(self) -> go.Figure:
         """Draw tokens per second of a GPU against those of a user, the front of each GPU."""
         return front_figure(self.choice)
 
     def _beside(self) -> tuple[str, ...]:
-        return (self.ways.to_csv(index=False),)
+        return (self._stated.to_csv(index=False),)
+
+    @property
+    def _stated(self) -> pd.DataFrame:
+        return self.ways.assign(model=self.choice.question.model.name, level=self.level)
 
     def __repr__(self) -> str:
         return f"<Deployments of {self.choice.question.model.name}: {counted(len(self.ways), 'way')}>"

@@ -44,6 +44,22 @@ def test_tighter_limits_never_hold_more_surely(found: fc.Deployments) -> None:
     assert tight.table.loc[0, "cost_per_million"] > found.table.loc[0, "cost_per_million"]
 
 
+def test_two_choices_are_compared_way_by_way_however_they_were_saved(found: fc.Deployments, tmp_path: Path) -> None:
+    found.save(tmp_path / "answer")
+    other = fc.forecast("llama-3.1-70b", **{**ASKED, "rate": "8/s"}, price=PRICE)
+    other.save_table(tmp_path / "other.csv")
+    table = fc.compare(tmp_path / "answer" / "forecast.csv", tmp_path / "other.csv").table
+    assert table.equals(fc.compare(found, other).table)
+    slower = table[table["what"].str.endswith("time per further token")]
+    assert (slower["ratio"] > 1).all()  # twice the requests
+    same = fc.compare(tmp_path / "answer", found).table
+    assert (same["ratio"] == 1).all()
+    assert (same["ratio_lower"] == 1).all()
+    found.ways.to_csv(tmp_path / "old.csv", index=False)
+    with pytest.raises(fc.DataError, match="states no model and level"):
+        fc.compare(tmp_path / "old.csv", found)
+
+
 def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
     table = fc.forecast("llama-3.1-70b", gpu=["MI300X", "H200"], gpus=8, tp=8, concurrency=[1, 16, 64]).table
     assert (table["tpot_ms"] <= table["pace_ms"]).all()
