@@ -219,7 +219,8 @@ def read_answers(path: Path) -> dict[str, Any] | None:
         told = {"gpu", "engine", "dtype", "kv_dtype", "model", "queued"}
         numbers = [name for name in map(str, rows) if name not in told]
         rows, _ = with_points(rows, numbers, str(path))
-        return {"ways": rows.assign(**rows[numbers].apply(pd.to_numeric, errors="coerce"))}
+        rows[numbers] = rows[numbers].apply(pd.to_numeric, errors="coerce")
+        return {"ways": rows}
     lost = any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
     return {"predictions": read_predictions(path)} if lost or {*ABOUT} <= names else None
 

@@ -555,7 +555,8 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
             each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]
             told = f"{' → '.join(models)}: {way}: {what}"
-            found.append((told, unit, *ends, *each, frozenset([name] if ends[0] == ends[1] else [])))
+            same = frozenset([name] if ends[0] == ends[1] else [])
+            found.append((told, unit, ends[0], ends[1], each[0], each[1], same))
     if not found:
         raise DataError(f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare")
     return found

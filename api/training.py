@@ -20,7 +20,7 @@ from ..errors import ArtifactError, DataError, ParameterError, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
-from ..evaluation.deployment import Deployed, deploy
+from ..evaluation.deployment import Deployed, deploy, expected
 from ..evaluation.kept_fits import KeptFits
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
@@ -473,7 +473,7 @@ def train(
         kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
         competition = compete(
             dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, budget=budget,
-            progress=progress, scheme=scheme, criterion=select, kept=kept,
+            progress=progress, scheme=scheme, criterion=select, kept=kept, then=expected,
         )  # fmt: skip
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)

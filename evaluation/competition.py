@@ -5,8 +5,9 @@ Beside it `by_trees` says how many trees a forest needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -33,8 +34,8 @@ from .selection import CRITERIA, hopeless, select
 FOLDS: Final = ((50_000, 3),)
 """Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
 they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
-COST = 4.0
-"""How many fits without a fold the model that is saved, its intervals and its ranking are worth (`deployment`)."""
+After = Callable[[Dataset, Sequence[Candidate], Mapping[str, float], Mapping[str, float]], Sequence[float]]
+"""Returns the seconds of the steps after a competition, of its models, the seconds of a fit and the error of each."""
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""
 
@@ -157,6 +158,7 @@ def compete(
     alone: bool = False,
     criterion: str = "e_out",
     kept: KeptFits | None = None,
+    then: After | None = None,
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
@@ -167,8 +169,8 @@ def compete(
     outer ones do; under shuffled folds inner folds are shuffled too.
 
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
-    ``progress`` and ``kept`` those of `crossval.evaluate`. With ``quick`` only the models `models.suite.QUICK` run, in
-    this process, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer
+    ``progress`` and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`).
+    With ``quick`` only the models `models.suite.QUICK` run, in this process, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer
     than three groups; ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
     (`selection.CRITERIA`).
 
@@ -213,7 +215,8 @@ def compete(
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options)
 
     after = evaluate(
-        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, final=COST, kept=kept,
+        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, kept=kept,
+        then=None if then is None else partial(then, dataset, contestants),
         leave=leave if kind == "default" else None,
     )  # fmt: skip
     for result in before.schemes.values():

@@ -28,7 +28,7 @@ from ..operators.operators import RUN
 from ..remarks import remark
 from ..table.problems import problem_ids
 from ..workers import Jobs, one_thread, pool
-from .fold_scheduler import Course, Leave, Outcome, Task, placed
+from .fold_scheduler import Course, Leave, Outcome, Task, Then, placed
 from .kept_fits import KeptFits
 from .metrics import ape, check_targets, e_out, finite, summarise
 
@@ -116,7 +116,7 @@ def evaluate(
     progress: Progress | None = None,
     tell_groups: Collection[str] = SCHEMES,
     leave: Leave | None = None,
-    final: float = 0.0,
+    then: Then | None = None,
     kept: KeptFits | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
@@ -147,8 +147,8 @@ def evaluate(
     leave : callable, optional
         Asked after the first folds of a scheme (`fold_scheduler.LOOKS`): who it names, and is ``expensive``, is fitted
         for no further fold of it. Not asked under a budget.
-    final : float
-        How many fits what follows is worth: the time left, as ``progress`` gives it, has them in it.
+    then : callable, optional
+        Returns the seconds of what follows: the time left, as ``progress`` gives it, has them in it.
     kept : KeptFits, optional
         Fits done before, which are not done again; those that are done are written there.
 
@@ -168,7 +168,7 @@ def evaluate(
         scheme: make_folds(scheme, dataset.groups, len(observed), counts[scheme], seed, problems) for scheme in schemes
     }
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
-    course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, final=final)
+    course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, then=then, observed=observed)
     _run(course, shared, jobs, progress, kept)
     results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)

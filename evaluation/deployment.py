@@ -6,10 +6,11 @@ A data set and its competition enter `deploy`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,8 @@ _CALIBRATED: Final = (0.15, 1.2e-4)
 """Seconds that intervals take to be calibrated without each fold, about: of every table, and a row more."""
 _SHUFFLED: Final = 9e-6
 """Seconds that the prediction of a shuffled row takes, about."""
+_PRIOR: Final = 0.25
+"""How much the expected seconds of the steps weigh beside those that the first of them took: a share of all."""
 LEAST_DEVICES: Final = 3
 """Devices, or families of them, that must have been left out, for intervals of another."""
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
@@ -146,36 +149,24 @@ def deploy(
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
-    calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
-    shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
-    left_out = 2.2 * (1 - share_left_out(len(dataset)))
     ranked = partial(partial, scheme=scheme, seed=seed)
-    steps = [  # each with its seconds, as the fits of 458 to 20 454 rows have taken them
-        _Step(f"{best.name} (all rows)", 1.2 * cost[best.name], partial(fit_all, candidate=best, scheme=scheme)),
-        _Step(f"{best.name} (ranges left out)", left_out * cost[best.name] + calibrated, outside),
+    steps: list[tuple[str, Callable[[Dataset], Any]]] = [
+        (f"{best.name} (all rows)", partial(fit_all, candidate=best, scheme=scheme)),
+        (f"{best.name} (ranges left out)", outside),
+        *((f"{one.name} (ranking)", ranked(ranking if one is best else _ranked, model=one)) for one in rankers),
         *(
-            _Step(
-                f"{one.name} (ranking)",
-                (2.2 if one is best else 0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name]
-                + shuffled,
-                ranked(ranking if one is best else _ranked, model=one),
-            )
-            for one in rankers
-        ),
-        *(
-            _Step(
+            (
                 f"intervals ({name})",
-                2 * calibrated + (0 if "predicted" in given else given["count"] * cost[best.name]),
                 partial(_calibrated, model=best, scheme=name, seed=seed, **given, **told.get(name, {})),
             )
             for name, given in asked.items()
         ),
-        *(
-            _Step(f"intervals ({near} devices)", 2 * calibrated + fits * cost[best.name], work)
-            for near, (fits, work) in new.items()
-        ),
+        *((f"intervals ({near} devices)", work) for near, (_, work) in new.items()),
     ]
-    found = _worked_out(steps, dataset, jobs, progress)
+    fits = [0 if "predicted" in given else given["count"] for given in asked.values()]
+    costs = _seconds(dataset, cost, best, rankers, [*fits, *(count for count, _ in new.values())])
+    timed = [_Step(label, seconds, work) for (label, work), seconds in zip(steps, costs, strict=True)]
+    found = _worked_out(timed, dataset, jobs, progress)
     estimator, beyond, *rest = found
     spreads = dict(zip([*asked, *new], rest[len(rankers) :], strict=True))
     return Deployed(
@@ -197,6 +188,40 @@ def deploy(
     )
 
 
+def expected(
+    dataset: Dataset, models: Sequence[Candidate], seconds: Mapping[str, float], errors: Mapping[str, float]
+) -> list[float]:
+    """Return the seconds of the steps of `deploy` where the competition is under way.
+
+    ``seconds`` are those of a fit of each model, ``errors`` its error so far: the least is taken to win.
+    """
+    best = next(one for one in models if one.name == min(errors, key=lambda name: errors[name]))
+    forests = [one for one in models if one.is_forest and one is not best]
+    return _seconds(dataset, seconds, best, [best, *forests], [0] * len(SCHEMES))
+
+
+def _seconds(
+    dataset: Dataset, cost: Mapping[str, float], best: Candidate, rankers: Sequence[Candidate], fits: Sequence[int]
+) -> list[float]:
+    """Return the seconds of each step, as the fits of 458 to 20 454 rows have taken them.
+
+    ``cost`` is that of a fit of each model, ``fits`` how many each calibration of intervals needs.
+    """
+    calibrated = _CALIBRATED[0] + _CALIBRATED[1] * len(dataset)
+    shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
+    left_out, own = 2.2 * (1 - share_left_out(len(dataset))), cost[best.name]
+    return [
+        1.2 * own,
+        left_out * own + calibrated,
+        *(
+            (2.2 if one is best else 0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name]
+            + shuffled
+            for one in rankers
+        ),
+        *(2 * calibrated + count * own for count in fits),
+    ]
+
+
 def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
     """Return what a fit without a fold took, from a model's row of metrics; 0 where it failed."""
     count = row["left"]["folds"] if row["left"] else len(np.unique(folds))
@@ -210,11 +235,13 @@ def _worked_out(steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: 
     parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else jobs.look()
     whole = max(sum(costs) / parallel, *costs)
     said(0, len(steps), steps[0].label, whole)
+    start, prior = perf_counter(), _PRIOR * whole
     with pool(jobs) as processes:
         for place, result in processes.map(_done, enumerate(steps), dataset):
             found[place] = result
-            left = 1 - sum(costs[each] for each in found) / sum(costs)
-            said(len(found), len(steps), steps[place].label, whole * left)
+            done = whole * sum(costs[each] for each in found) / sum(costs)
+            pace = (perf_counter() - start + prior) / (done + prior)
+            said(len(found), len(steps), steps[place].label, (whole - done) * pace if len(found) < len(steps) else 0.0)
     return [found[place] for place in range(len(steps))]
 
 

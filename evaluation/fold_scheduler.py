@@ -18,8 +18,8 @@ LOOKS: Final = {2: 0.5, 4: 0.0}
 """Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
 how much worse than the best, as a share of its error, who leaves then must be."""
 
-LONGEST: Final = 0.4
-"""Share of the work after the folds that no number of processes makes faster."""
+Then = Callable[[Mapping[str, float], Mapping[str, float]], Sequence[float]]
+"""Called as ``then(seconds, errors)``, of a fit of each model: seconds of each of the steps that follow the folds."""
 
 
 class Leave(Protocol):
@@ -71,13 +71,10 @@ class TimeLeft:
         How many fits there are to do.
     clock : callable
         Seconds.
-    final : float
-        How many fits will follow, as costly as the costliest of a model that has not left and is not thought to leave;
-        `LONGEST` of them one after the other.
     """
 
-    def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float], final: float = 0.0) -> None:
-        self._left, self._final = dict(fits), final
+    def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float]) -> None:
+        self._left = dict(fits)
         self._taken: dict[Hashable, list[float]] = {}
         self._spent = 0.0  # seconds of the fits that were done since the start
         self._clock, self._start = clock, clock()
@@ -94,29 +91,31 @@ class TimeLeft:
         for key in ((name, scheme), name):
             self._taken.setdefault(key, []).append(seconds)
 
-    def drop(self, name: str, scheme: str) -> None:
-        """Count the fits of a model under a scheme as not to be done."""
+    def drop(self, name: str, scheme: str, heir: str | None = None) -> None:
+        """Count the fits of a model under a scheme as not to be done; what they took its heir's take from now on."""
         del self._left[name, scheme]
+        if heir is not None:
+            more = self.mean(name, scheme)
+            self._taken[heir, scheme] = [each + more for each in self._taken[heir, scheme]]
+
+    def mean(self, name: str, scheme: str) -> float:
+        """Return the mean seconds of the last three fits of a model, under the scheme if there are any; NaN of none."""
+        taken = (self._taken.get((name, scheme)) or self._taken.get(name) or [nan])[-3:]
+        return sum(taken) / len(taken)
 
     def elapsed(self) -> float:
         """Return the seconds since the beginning."""
         return self._clock() - self._start
 
-    def seconds(self, dropped: Mapping[tuple[str, str], int]) -> float:
+    def seconds(self, dropped: Mapping[tuple[str, str], int], then: Sequence[float] = ()) -> float:
         """Return the seconds left; NaN while some model has not been fitted yet.
 
-        ``dropped`` is how many of the fits of (name, scheme) are thought not to be done in the end.
+        ``dropped`` is how many of the fits of (name, scheme) are thought not to be done in the end, and ``then`` are
+        the seconds of the steps that follow, of which none is faster on several processes.
         """
-        total, costliest = 0.0, 0.0
-        for key, count in self._left.items():
-            taken = self._taken.get(key) or self._taken.get(key[0])
-            if count and taken is None:
-                return nan
-            mean = sum(taken[-3:]) / len(taken[-3:]) if taken else 0.0
-            total += (count - dropped.get(key, 0)) * mean
-            costliest = max(costliest, 0.0 if key in dropped else mean)
+        fits = [(count - dropped.get(key, 0)) * self.mean(*key) for key, count in self._left.items() if count]
         rate = self.elapsed() / self._spent if self._spent > 0 else nan
-        return total * rate + self._final * max(rate, LONGEST) * costliest
+        return sum(fits) * rate + max(sum(then) * rate, max(then, default=0.0))
 
 
 class Course:
@@ -136,9 +135,12 @@ class Course:
         clock: Callable[[], float],
         budget: float | None = None,
         leave: Leave | None = None,
-        final: float = 0.0,
+        then: Then | None = None,
+        observed: FloatArray | None = None,
     ) -> None:
         self.fold_of, self.budget = fold_of, budget
+        self._then, self._observed = then, observed
+        self._errors: dict[tuple[str, str], list[float]] = {}
         self.leave = leave if budget is None else None
         self.names = [candidate.name for candidate in candidates]
         self._expensive = {candidate.name for candidate in candidates if candidate.expensive}
@@ -147,7 +149,8 @@ class Course:
         self._doubtful: dict[str, tuple[int, dict[str, int]]] = {}  # after how many folds, and who would leave when
         self.counts = {scheme: len(np.unique(folds)) for scheme, folds in fold_of.items()}
         fits = {(name, scheme): count for name in self.names for scheme, count in self.counts.items()}
-        self.time = TimeLeft(fits, clock, final)
+        self.time = TimeLeft(fits, clock)
+        self._families = [[each.name for each in family] for family in families(candidates)]
         self._tasks = [
             Task(members, scheme, fold)
             for members in families(candidates)
@@ -170,7 +173,7 @@ class Course:
             for scheme in filter(self._looked_at, self.left):
                 for name in self._leaving(scheme, look, margin):
                     self.left[scheme][name] = look
-                    self.time.drop(name, scheme)
+                    self.time.drop(name, scheme, self._heir(name, scheme))
             begin = look
         self._doubtful = {}
         yield self._part(begin, None)
@@ -199,6 +202,10 @@ class Course:
         self.outcomes.setdefault((outcome.scheme, outcome.name), []).append(outcome)
         self.time.done(outcome.name, outcome.scheme, outcome.took, again=again)
         scheme, left = outcome.scheme, self.left[outcome.scheme]
+        if self._then is not None and self._observed is not None and outcome.predicted is not None:
+            known = self._observed[self.fold_of[scheme] == outcome.fold]
+            error = float(np.mean(np.abs(outcome.predicted / known - 1)))
+            self._errors.setdefault((outcome.name, scheme), []).append(error)
         through = min(len(self.outcomes.get((scheme, name), ())) for name in self.names if name not in left)
         known, _ = self._doubtful.get(scheme, (0, {}))
         if known < through < max(LOOKS) and self._looked_at(scheme):
@@ -213,14 +220,31 @@ class Course:
         doubtful = {
             (name, scheme): self.counts[scheme] - look
             for scheme in filter(self._looked_at, self.left)
-            for name, look in self._doubtful.get(scheme, elsewhere)[1].items()
-            if name not in self.left[scheme]
+            for who in [self._doubtful.get(scheme, elsewhere)[1]]
+            for name, look in who.items()
+            if name not in self.left[scheme] and self._heir(name, scheme, who) is None
         }
-        left = self.time.seconds(doubtful)
+        left = self.time.seconds(doubtful, self._following(doubtful))
         if self.budget is None:
             return left
         limit = max(self.budget - self.time.elapsed(), 0.0)
         return limit if isnan(left) else min(left, limit)
+
+    def _following(self, doubtful: Collection[tuple[str, str]]) -> Sequence[float]:
+        """Return the seconds of the steps that follow, by the scheme given last, which has to do with unseen groups."""
+        *_, scheme = self.fold_of
+        found = {name: errors for (name, of), errors in self._errors.items() if of == scheme}
+        found = found or {name: errors for (name, _), errors in self._errors.items()}
+        staying = {name: sum(each) / len(each) for name, each in found.items() if (name, scheme) not in doubtful}
+        if self._then is None or not staying:
+            return ()
+        return self._then({name: self.time.mean(name, scheme) for name in self.names}, staying)
+
+    def _heir(self, name: str, scheme: str, leaving: Collection[str] = ()) -> str | None:
+        """Return who of its family goes on to be fitted, and pays then for what the two have shared."""
+        family = next(each for each in self._families if name in each)
+        later = family[family.index(name) + 1 :]
+        return next((each for each in later if each not in self.left[scheme] and each not in leaving), None)
 
     def _looked_at(self, scheme: str) -> bool:
         return self.leave is not None and bool(self._expensive) and self.counts[scheme] >= 2 * max(LOOKS)

@@ -312,15 +312,16 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
 def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_leave() -> None:
     fits = {(name, "kfold"): 10 for name in ("slow", "fast")}
     seconds = [0.0]
-    left = TimeLeft(fits, lambda: seconds[0], final=2)
+    left = TimeLeft(fits, lambda: seconds[0])
     left.done("slow", "kfold", 9.0)
     seconds[0] = 5.0  # two processes
     assert np.isnan(left.seconds({}))
     left.done("fast", "kfold", 1.0)
-    assert left.seconds({}) == pytest.approx((9 * 10 + 2 * 9) / 2)
-    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9 + 2 * 1) / 2)
-    left.drop("slow", "kfold")
-    assert (left.fits, left.seconds({})) == (9, pytest.approx((9 + 2) / 2))
+    assert left.seconds({}) == pytest.approx(9 * 10 / 2)
+    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9) / 2)
+    assert left.seconds({}, [8.0, 4.0]) == pytest.approx(9 * 10 / 2 + 8)  # on two processes
+    left.drop("slow", "kfold", "fast")
+    assert (left.fits, left.seconds({})) == (9, pytest.approx(9 * (1 + 9) / 2))
 
 
 #: Seconds of a fit to 12 936 rows of one device, shuffled and grouped, each with the folds after which it leaves.
@@ -343,7 +344,9 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
         return [name for name in predictions if folds(name, scheme) <= (2 if margin else 4)]
 
     candidates = [Candidate(name, LinearRegression(), "log time", expensive=True) for name in RECORDED]
-    course = Course(candidates, fold_of, clock=lambda: now[0], leave=leave, final=1.5)
+    course = Course(
+        candidates, fold_of, clock=lambda: now[0], leave=leave, then=lambda *_: [final], observed=np.ones(20)
+    )
     told: list[tuple[float, float]] = []
     for task in chain.from_iterable(course.parts()):
         name, took = task.candidates[0].name, RECORDED[task.candidates[0].name][0 if task.scheme == "kfold" else 2]
