@@ -170,9 +170,9 @@ def compete(
 
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
     ``progress`` and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`).
-    With ``quick`` only the models `models.suite.QUICK` run, in this process, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where there are fewer
-    than three groups; ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
-    (`selection.CRITERIA`).
+    With ``quick`` only the models `models.suite.QUICK` run, in this process, and the notes say so. The saved model is
+    chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme
+    out; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
 
     Raises
     ------
