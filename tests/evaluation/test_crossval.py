@@ -21,6 +21,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
 from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
+from flopcast.evaluation.deployment import expected
 from flopcast.evaluation.fold_scheduler import Course, Outcome, TimeLeft
 from flopcast.evaluation.metrics import by_group
 from flopcast.models.base import Candidate
@@ -357,6 +358,21 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
     ratios = [left / (total - at) for at, left in told if at > 0.13 * total]
     assert 1 / 1.5 < min(ratios) < max(ratios) < 1.5
     assert sum(at < 0.2 * total for at, _ in told) > 5
+
+
+def test_what_follows_the_folds_is_reckoned_for_the_model_that_leads_and_for_every_forest() -> None:
+    class Rows:
+        X = pd.DataFrame(np.ones((60, 3)))
+
+        def __len__(self) -> int:
+            return 60
+
+    models = [Candidate("OLS", LinearRegression(), ""), Candidate("Forest", LinearRegression(), "", is_forest=True)]
+    seconds = {"OLS": 1.0, "Forest": 10.0}
+    cheap, dear = (expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": forest}) for forest in (0.3, 0.1))  # type: ignore[arg-type]
+    assert (cheap[0], dear[0]) == (pytest.approx(1.2), pytest.approx(12))  # the fit to all rows
+    assert max(cheap) > 30 > max(dear)  # the ranking of a forest that does not lead has a fit of its own
+    assert sum(dear) > sum(cheap)
 
 
 def test_the_time_left_of_a_learning_curve_is_true_once_each_size_was_trained_on() -> None:
