@@ -127,7 +127,7 @@ def trial(
         known = curve.cut(curve.sizes[:2] if sizes is None else sizes)
         if known.sizes.size and known.sizes[-1] >= target:
             raise DataError(f"the size predicted must lie beyond those fitted ({known.sizes[-1]:g}), got {target:g}")
-        training = [other for other in curves if other.benchmark != curve.benchmark] if leave_one_out else None
+        training = curves if leave_one_out else None  # each law leaves out the benchmark it is fitted to
         observed = float(curve.performance[curve.sizes == target][0])
         for name in names:
             found = fit_law(LAWS[name](training), known, np.array([target]), level)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -96,6 +98,20 @@ def test_the_learned_scale_model_on_benchmarks_it_has_not_seen(
     assert row["max"] <= largest
     published_only = summary(trial(published_curves(), scenario, 128, [LEARNED], leave_one_out=False))
     assert published_only["average"].tolist() == pytest.approx([row["average"]])
+
+
+def test_no_law_learns_from_the_benchmark_that_it_predicts() -> None:
+    own = next(curve for curve in published_curves() if curve.scenario == "weak")
+    curves = [own, *(curve for curve in published_curves() if curve.scenario == "strong")]
+    twice = [
+        replace(curve, performance=curve.performance * np.where(curve.sizes > 16, 2.0, 1.0))
+        if curve.benchmark == own.benchmark
+        else curve
+        for curve in curves
+    ]
+    before, after = (trial(known, "weak", 128, [LEARNED]) for known in (curves, twice))
+    assert after["observed"].tolist() == pytest.approx(2 * before["observed"])
+    assert after["predicted"].tolist() == pytest.approx(before["predicted"], rel=1e-12)
 
 
 def test_its_errors_are_those_of_its_docstring(learned: dict[str, pd.Series]) -> None:

@@ -18,6 +18,7 @@ from flopcast.workloads.serving import described
 from flopcast.workloads.serving_model import (
     BASES,
     NEW_RELEASE,
+    TERMS,
     TIMES,
     TWO_RUNS,
     ServingModel,
@@ -120,6 +121,12 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
         assert found == pytest.approx(covariance(points, replace(points), shares, shares, fit))  # not by its mirror
         assert found == pytest.approx(found.T)
         assert np.linalg.eigvalsh(found).min() > -1e-8 * len(found)
+        for term in ("run", "configuration"):  # alone, each counts for those of one name
+            named = points.names[term]
+            alone = replace(fit, terms=tuple(float(one == term) for one in TERMS))
+            same = (named[:, None] == named) & (named != 0)
+            assert (covariance(points, points, shares, shares, alone) == same).all()
+            assert same.any()
 
 
 def test_a_saved_model_says_the_same_and_another_file_is_refused(small: ServingModel, tmp_path: Path) -> None:
