@@ -233,15 +233,15 @@ class Run:
     def what_if(self) -> Answer:
         """Return sliders over the dimensions, for a notebook's cell; what they show is worked out in advance.
 
-        Of a run just trained, without a host and counters: with them a prediction needs what is measured there.
+        Of a run just trained, without counters; from a host, over the settings that it was measured at.
 
         Raises
         ------
         ParameterError
-            The run has a host, counters as features, or no dimension that varies.
+            The run has counters as features, or no dimension that varies.
         """
         found = what_if(self.trained, self._just_trained("training rows").dataset.rows)
-        return slid(repr(self)[1:-1], found, "needs a run of shapes alone, whose rows differ in a dimension")
+        return slid(repr(self)[1:-1], found, "needs a run without counters, whose rows differ in a dimension")
 
     def plot_workloads(self, scheme: str | None = None) -> go.Figure:
         """Draw observed and predicted values of all workloads in order of size, and the error of each below.

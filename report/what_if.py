@@ -1,8 +1,8 @@
 """What if: what a run predicts over the dimensions it was trained on, worked out in advance, for sliders of a page.
 
 A setting that was measured says so beside the prediction; the others are the model's answers between and beyond, each
-with its interval and its basis. Only a run that learns from shapes alone can say this: from a host it needs the host's
-time of the very setting.
+with its interval and its basis. A run with a host answers where that was measured, and says where it was not: it needs
+the host's time of the very setting.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .formats import significant
 
 CHOICES: Final = 400
 """Settings that are worked out at most."""
+SHAPES: Final = 20
+"""Of a run with a host, combinations of the dimensions beside the slider, the most frequent ones."""
 AXES: Final = 3
 """Dimensions that are varied at most; the others stand at their most frequent values."""
 _KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
@@ -36,11 +38,12 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     Parameters
     ----------
     model : TrainedModel
-        Without a host, and without counters among its features: they are measured too.
+        Without counters among its features: they are measured too.
     measured : DataFrame
         The rows it was trained on, with their dimensions and what was measured.
     """
-    if model.recipe.host is not None or any(name.startswith(COUNTER) for name in model.recipe.columns):
+    host = model.recipe.host
+    if any(COUNTER in name for name in model.recipe.columns):
         return []
     words = [name for name in measured if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND]
     kind = measured[_most_frequent(measured[words])] if words else measured
@@ -52,6 +55,8 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     varied = [name for name in dims if name in varied and kind[name].min() < kind[name].max()]
     if not varied:
         return []
+    if host is not None:
+        return _from_host(model, kind, varied, _told({name: kind[name].iloc[0] for name in words}))
     most = int(CHOICES ** (1 / len(varied)) + 1e-9)
     values = [_some(np.unique(kind[name].dropna()), most) for name in varied]
     asked = pd.DataFrame(list(product(*values)), columns=pd.Index(varied, dtype=object))
@@ -65,16 +70,49 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     found = zip(answers.to_dict("records"), observed, strict=True)
     axes = [(name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)]
     first = int(np.argmax(np.isfinite(observed)))
-    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fixed.items()}
-    told = "; ".join(f"{name} = {value}" for name, value in said.items() if value)
-    note = f"{told}. Each setting was worked out when the page was made; none is read off between two others."
+    note = f"{_told(fixed)}. Each setting was worked out when the page was made; none is read off between two others."
     return [lines([note]), Sliders(axes, [[_choice(row, there, label)] for row, there in found], first)]
 
 
-def _choice(row: Mapping[Any, Any], observed: float, label: str) -> Part:
+def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told: str) -> list[Part]:
+    """Return a slider over the dimension with the most values and a list of the others, where the host was measured."""
+    assert model.recipe.host is not None
+    host, metric, label = model.recipe.host.name, model.recipe.metric, quantity(model.recipe.metric).label
+    slider = max(varied, key=lambda name: kind[name].nunique())
+    others = [name for name in varied if name != slider]
+    shapes = list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index) if others else [()]
+    shapes = sorted(shape if isinstance(shape, tuple) else (shape,) for shape in shapes)
+    values = _some(np.unique(kind[slider]), CHOICES // len(shapes))
+    rows_of = kind.groupby([*others, slider])[metric].median().rename("observed").reset_index()
+    one = kind.drop_duplicates([*others, slider]).merge(rows_of, on=[*others, slider])
+    asked = model.as_asked(one)
+    answers, _ = model.answer(asked, LEVEL)
+    facts = zip(answers.to_dict("records"), one["observed"], asked[metric], strict=True)
+    found = dict(zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True))
+    lacking: Part = Table(columns("", label), rows([("predicted", f"none: {host} was not measured here")]))
+    choices, first = list[list[Part]](), None
+    for place, (shape, value) in enumerate(product(shapes, values)):
+        row, there, time = found.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
+        known = np.isfinite(row["predicted"])
+        first = place if known and first is None else first
+        choices.append([_choice(row, there, label, (f"measured on {host}", significant(time))) if known else lacking])
+    axes = [(" × ".join(others), [" × ".join(f"{each:g}" for each in shape) for shape in shapes])] if others else []
+    note = (
+        f"{told}. Settings that {host} was measured at: without its time there is no prediction, and none is made up."
+    )
+    return [lines([note]), Sliders([*axes, (slider, [f"{value:g}" for value in values])], choices, first or 0)]
+
+
+def _told(fixed: Mapping[str, Any]) -> str:
+    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fixed.items()}
+    return "; ".join(f"{name} = {value}" for name, value in said.items() if value)
+
+
+def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[str, str]) -> Part:
     """Return what is said of a setting."""
     between = f"{significant(row['lower'])} to {significant(row['upper'])}" if row["lower"] == row["lower"] else "none"
     facts = [
+        *more,
         ("predicted", significant(row["predicted"])),
         (f"{100 * LEVEL:g} % interval", between),
         ("measured", significant(observed) if observed == observed else "not measured: the model's answer"),

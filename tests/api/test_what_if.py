@@ -45,6 +45,22 @@ def test_a_forecast_of_several_settings_slides_over_them() -> None:
         fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, **lengths).what_if()
 
 
-def test_a_run_from_a_host_says_why_it_cannot(ols: fc.Run) -> None:
-    with pytest.raises(ParameterError, match="shapes alone"):
-        ols.what_if()
+def test_a_run_from_a_host_answers_where_that_was_measured(ols: fc.Run) -> None:
+    (_, sliders) = ols.what_if().document().sections[0].parts
+    assert isinstance(sliders, Sliders)
+    assert len(sliders.choices) == np.prod([len(values) for _, values in sliders.axes]) <= 400
+    told = [dict(row.cells for row in choice[0].rows) for choice in sliders.choices if isinstance(choice[0], Table)]
+    known = [
+        (place, one) for place, one in zip(product(*dict(sliders.axes).values()), told, strict=True) if len(one) > 1
+    ]
+    assert sliders.first == next(at for at, one in enumerate(told) if len(one) > 1)
+    assert all("not measured" in one["predicted"] for one in told if len(one) == 1)
+    (list_of, _), (slider, _) = sliders.axes
+    names = [*list_of.split(" × "), slider]
+    rows = ols.dataset.rows.drop_duplicates(names)
+    answers = ols.trained.answer(ols.trained.as_asked(rows), 0.9)[0]["predicted"]
+    wanted = dict(zip(rows[names].astype(float).itertuples(index=False, name=None), answers, strict=True))
+    for (shape, value), one in known:
+        key = (*map(float, shape.split(" × ")), float(value))
+        assert float(one["predicted"].replace(",", "")) == pytest.approx(wanted[key], rel=1e-3)
+    assert len(known) > 20
