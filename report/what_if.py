@@ -96,7 +96,8 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
         known = np.isfinite(row["predicted"])
         first = place if known and first is None else first
         choices.append([_choice(row, there, label, (f"measured on {host}", significant(time))) if known else lacking])
-    axes = [(" × ".join(others), [" × ".join(f"{each:g}" for each in shape) for shape in shapes])] if others else []
+    named = [", ".join(f"{name} {each:g}" for name, each in zip(others, shape, strict=True)) for shape in shapes]
+    axes = [(", ".join(others), named)] if others else []
     note = (
         f"{told}. Settings that {host} was measured at: without its time there is no prediction, and none is made up."
     )

@@ -56,11 +56,12 @@ def test_a_run_from_a_host_answers_where_that_was_measured(ols: fc.Run) -> None:
     assert sliders.first == next(at for at, one in enumerate(told) if len(one) > 1)
     assert all("not measured" in one["predicted"] for one in told if len(one) == 1)
     (list_of, _), (slider, _) = sliders.axes
-    names = [*list_of.split(" × "), slider]
+    assert sliders.words == [True, False]
+    names = [*list_of.split(", "), slider]
     rows = ols.dataset.rows.drop_duplicates(names)
     answers = ols.trained.answer(ols.trained.as_asked(rows), 0.9)[0]["predicted"]
     wanted = dict(zip(rows[names].astype(float).itertuples(index=False, name=None), answers, strict=True))
     for (shape, value), one in known:
-        key = (*map(float, shape.split(" × ")), float(value))
+        key = (*(float(one.split()[1]) for one in shape.split(", ")), float(value))
         assert float(one["predicted"].replace(",", "")) == pytest.approx(wanted[key], rel=1e-3)
     assert len(known) > 20
