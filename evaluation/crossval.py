@@ -34,7 +34,7 @@ from .metrics import ape, check_targets, e_out, finite, summarise
 
 SCHEMES: Final = ("kfold", "grouped")
 """Shuffled folds, and folds that never split a group."""
-MOST_SEEN: Final = 25_000
+MOST_SEEN: Final = 15_000
 """Rows that were trained on, drawn at random, on which E_in is worked out: more cost more than they tell."""
 Progress = Callable[[int, int, str, float], None]
 """Called as ``progress(done, total, label, eta_seconds)`` whenever fits are done; the last is NaN while unknown."""

@@ -30,7 +30,7 @@ POWERS: Final = (0.5, 1.0)
 PENALTY: Final = 0.1
 """Of the ridge regression on standardised columns, per row."""
 FOLDS: Final = 5
-MOST_ROWS: Final = 25_000
+MOST_ROWS: Final = 15_000
 """Rows, drawn at random, that it is learnt and judged on."""
 SURE: Final = 2.0
 """Standard errors by which the interval score must fall."""

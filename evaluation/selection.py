@@ -67,7 +67,7 @@ APART: Final = 0.02
 """Share of the models as good as the best that are nevertheless told apart from it."""
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
-MOST_UNITS: Final = 25_000
+MOST_UNITS: Final = 15_000
 """Rows, or groups, that are resampled: of more, so many sets of them drawn at random, which err together as little."""
 
 
