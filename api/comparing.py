@@ -370,10 +370,10 @@ _KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "prediction
 _DIGITS: Final = 5e-6
 """How far a prediction may be from itself where a spreadsheet saved it with six digits."""
 SERVED: Final = {
-    "ttft_ms": ("time to the first token", "ms"),
-    "tpot_ms": ("time per further token", "ms"),
-    "tokens_per_s_per_gpu": ("output tokens of a GPU", "1/s"),
-    "cost_per_million": ("cost of a million output tokens", ""),
+    "ttft_ms": ("TTFT", "ms"),
+    "tpot_ms": ("TPOT", "ms"),
+    "tokens_per_s_per_gpu": ("tokens per GPU", "1/s"),
+    "cost_per_million": ("cost of a million tokens", ""),
 }
 """Figures of a way to serve that are compared -> what they are, and their unit."""
 _PHYSICS: Final = ("residual", "gpu", "model")
@@ -546,7 +546,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     found = []
     for row in sides[0].merge(sides[1], on=keys, suffixes=("_1", "_2")).to_dict("records"):
         way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
-        models = dict.fromkeys((row["model_1"], row["model_2"]))
+        models = "" if row["model_1"] == row["model_2"] else f"{row['model_1']} → {row['model_2']}, "
         for name, (what, unit) in SERVED.items():
             ends = [tuple(float(row[f"{name}{end}_{side}"]) for end in ("", "_lower", "_upper")) for side in (1, 2)]
             if not all(map(math.isfinite, (*ends[0], *ends[1]))):
@@ -554,7 +554,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
             sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
             each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]
-            told = f"{' → '.join(models)}: {way}: {what}"
+            told = f"{what}, {models}{way}"
             same = frozenset([name] if ends[0] == ends[1] else [])
             found.append((told, unit, ends[0], ends[1], each[0], each[1], same))
     if not found:
