@@ -150,11 +150,10 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tm
     why = baselines(trained)["TDP scaling"]["error"]
     assert {"tdp_w", "Secret"} <= set(why.split())
     assert baselines(trained)["constant ratio"]["error"] is None
-    trained.save(tmp_path / "run")
-    found = predicting.predict(tmp_path / "run", [tmp_path / "s.csv"])
+    found = predicting.predict(trained, [tmp_path / "s.csv"])
     assert found.frame["TDP scaling"].isna().all()
     assert found.frame["predicted_w"].notna().all()
-    assert f"no TDP scaling where {why}" in found.report["notes"]
+    assert f"[law-lacks] no TDP scaling where {why}" in found.report["notes"]
     result = call("validate", tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
     assert (result.stderr.count(why), result.stderr.count("\n")) == (3, 1)
@@ -174,8 +173,7 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     told = trained.metrics["data"]
     assert (told["n"], told["without_metric"]) == (43, 5)
     assert "5" in dict(counts(told)).values()
-    trained.save(tmp_path / "run")
-    frame = predicting.predict(tmp_path / "run", [tmp_path / "mixed.csv"]).frame
+    frame = predicting.predict(trained, [tmp_path / "mixed.csv"]).frame
     assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2
     assert frame["predicted_j"].isna().tolist() == [True, True] + [False] * 46
     judged = validating.validate([tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", replicates=50)
