@@ -18,11 +18,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from sklearn.model_selection import GroupKFold
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
+from ..hardware import find
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import complete
 from ..readers import read
@@ -30,9 +30,10 @@ from ..workloads import serving_model as process
 from ..workloads.serving import described
 from ..workloads.serving_model import BASES, FAR, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
 from .forecast_releases import RUNS, published_runs
+from .kernel_reach import slower
 from .shared_data import SHARED_DATA
 
-MADE: Final = "2026-11-25"
+MADE: Final = "2026-11-27"
 EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
@@ -69,6 +70,7 @@ PRIOR: Final = {
 def published(sample: Path, data: Path) -> pd.DataFrame:
     """Return the runs to learn from, complete, with ``weight``-less times; what cannot be is left out.
 
+    The sample lists runs of DeepSeek-R1 as runs of DeepSeek-V3 too: a run is taken once.
     A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose weights have no
     room, or whose prompts are read faster than the peak allows, are of other GPUs than they say. AMD's runs with
     prompts found in the cache are steps alone: they have a time per token, and no first token.
@@ -90,6 +92,7 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
         }
     )  # fmt: skip
     found = complete(described(pd.concat([rows, more], ignore_index=True))[0])
+    found["engine_version"] = found["engine_version"].fillna("")
     size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
     held = found["parameters"].astype(float) * size / (found["tp"] * found["dp"]).astype(float)
     room = held < found["device"].map(_memory) * 0.95
@@ -99,12 +102,12 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     # the same GPUs would have computed their prompts in less time than at the peak
     faster = (found["apart"] != "yes") & (found["concurrency"] * computed > shown)
     keep = room & np.isfinite(np.log(one.running)) & ~faster
-    return found[keep].reset_index(drop=True)
+    same = ["device", "engine", "input_len", "output_len", "concurrency", *TIMES]
+    twice = found.sort_values("engine_version", ascending=False, kind="stable").duplicated(same).sort_index()
+    return found[keep & ~(twice & found["ttft_ms"].notna())].reset_index(drop=True)
 
 
 def _memory(device: str) -> float:
-    from ..hardware import find
-
     return (find(device).memory_gb or np.nan) * 2.0**30
 
 
@@ -237,9 +240,8 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
 
 def _asked(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     names, together = points.names, (runs["apart"] != "yes").to_numpy()
-    for _, asked in GroupKFold(FOLDS).split(names["configuration"][together], groups=names["configuration"][together]):
-        yield "new setting", np.flatnonzero(together)[asked]
-    for basis, name in (("new model", "model"), ("new GPU", "GPU"), ("new engine", "engine")):
+    left_out = {"new setting": "configuration", "new model": "model", "new GPU": "GPU", "new engine": "engine"}
+    for basis, name in left_out.items():
         for word in sorted(set(names[name][together])):
             yield basis, np.flatnonzero((names[name] == word) & together)
     yield NEW_RELEASE, np.flatnonzero((runs["measured"].fillna("") >= LATER).to_numpy() & together)
@@ -407,9 +409,9 @@ def board(
     return rows
 
 
-def made(runs: pd.DataFrame, log: Any = None) -> ServingModel:
-    """Return the model, with its scoreboard."""
-    points = process.points_of(runs)
+def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> ServingModel:
+    """Return the model, with its scoreboard; ``longer`` is `ServingModel.slower`."""
+    points = process.points_of(runs, slower=longer)
     queued = process.queues(points.steps)
     fits, found = {}, {}
     for time in TIMES:
@@ -428,7 +430,7 @@ def made(runs: pd.DataFrame, log: Any = None) -> ServingModel:
         "docs/dev-docker/README.md (Apache-2.0)",
         "scoreboard": board(found, points, runs, fits),
     }
-    return ServingModel(process.kept(runs), fits, about)
+    return ServingModel(process.kept(runs), fits, about, longer)
 
 
 BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "covered")
@@ -456,7 +458,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        model = made(published(options.sample, options.data / "workloads"), sys.stderr)
+        runs = published(options.sample, options.data / "workloads")
+        model = made(runs, slower(options.sample.parent / "data", options.data / "aiter"), sys.stderr)
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2

@@ -24,11 +24,15 @@ Time to the first token (``ttft``) is that of one prompt (``weights``, ``product
 ``crowd_messages``), of the step that is under way (``step``), and, of requests that find no room, the queue: as many
 answers as wait for each place (``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
 other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
+
+Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach less of the peak than
+elsewhere (`SLOWED`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -90,6 +94,14 @@ TTFT_PARTS: Final = {
     "queue_products": "answers ahead in the queue: products",
     "queue_layers": "answers ahead in the queue: launches",
 }
+SLOWED: Final = {
+    "few": "products of few rows",
+    "many": "products of many rows",
+    "prompt attention": "attention of prompts",
+    "cache": "attention that reads the cache",
+    "experts": "products of few rows by each expert",
+}
+"""Kernels whose share of the peak differs from GPU to GPU and from engine to engine."""
 TRAITS: Final = {
     "log2.concurrency": "log2(requests under way)",
     "log2.running": "log2(sequences that run)",
@@ -154,7 +166,7 @@ class Steps:
         return (found | {"output_tokens_per_s": users * answer / whole * 1e3}).get(metric)
 
 
-def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
+def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None) -> Steps:
     """Return the parts of every run; NaN where the model's figures, or those of the GPU, are not known.
 
     Parameters
@@ -163,7 +175,10 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
         Complete rows of the operator ``serving``, with the figures of their models.
     own : GPU, optional
         One that the catalogue does not have, or has otherwise.
+    slower : mapping of str to ndarray of shape (n_rows,), optional
+        By `SLOWED`, how many times longer such kernels take than their peak says, against others; 1 where left out.
     """
+    few, many, scoring, caching, visiting = (np.asarray((slower or {}).get(name, 1.0)) for name in SLOWED)
     names = ("input_len", "output_len", "concurrency", "tp", "dp", "ep")
     prompt, answer, users, tp, dp, ep = numbers(frame, *names)
     count = gpus_of(frame)
@@ -195,17 +210,18 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
     output = embedding / 2.0
     per_token_s = 2.0 * (active - embedding) / (count * rate)
     expert_s = per_token_s * np.where(mixture, np.clip(active - total + routed, 0.0, None), 0.0) / (active - embedding)
-    pair_s = span / (count * wide)
+    dense_s = (per_token_s - expert_s) * many
+    pair_s = span / (count * wide) * scoring
     sent = 4.0 * layers * width * _WIDE / 2.0 * np.where(count > 1, (count - 1) / count, 0.0) / link
-    read = attention * plain / (tp * bandwidth) + (others * size + output * _WIDE) / (count * bandwidth)
-    chosen = np.where(mixture, routed * size / (count * bandwidth), 0.0)
+    read = (attention * plain / (tp * bandwidth) + (others * size + output * _WIDE) / (count * bandwidth)) * few
+    chosen = np.where(mixture, routed * size / (count * bandwidth), 0.0) * visiting
     launched = layers * LAYER_US * 1e-6
     tpot = {
         "weights": read,
         "experts": chosen * (1.0 - idle**running),
-        "cache": running * (prompt + answer / 2) * per_token / bandwidth,
-        "products": running * (per_token_s + 2.0 * output / (count * wide)),
-        "prompts": running * shared * (per_token_s - expert_s),
+        "cache": running * (prompt + answer / 2) * per_token / bandwidth * caching,
+        "products": running * (dense_s + expert_s + 2.0 * output / (count * wide) * many),
+        "prompts": running * shared * dense_s,
         "prompt_experts": running * shared * expert_s,
         "scores": running * shared * prompt * pair_s,
         "messages": running * (1.0 + shared) * sent,
@@ -214,12 +230,12 @@ def steps(frame: pd.DataFrame, own: GPU | None = None) -> Steps:
         "routes": np.where(mixture, launched, 0.0),
         "sequences": running**_POWER * layers * _PER_SEQUENCE_US * 1e-6 / np.sqrt(count),
     }
-    plain_s = prompt * (per_token_s - expert_s) + prompt**2 * pair_s
+    plain_s = prompt * dense_s + prompt**2 * pair_s
     crowd = np.where(apart, 1.0, running)
     waiting = np.maximum(users / running - 1.0, 0.0) * answer
     ttft = {
         "weights": read + chosen * (1.0 - idle**prompt),
-        "products": prompt * (per_token_s - expert_s),
+        "products": prompt * dense_s,
         "experts": prompt * expert_s,
         "scores": prompt**2 * pair_s,
         "messages": prompt * sent,

@@ -29,7 +29,7 @@ from ..errors import DataError, FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..laws.serving_steps import Steps, steps
+from ..laws.serving_steps import SLOWED, Steps, steps
 from ..operators.kinds.serving_run import FIGURES
 from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
@@ -134,11 +134,15 @@ class ServingModel:
         By `TIMES`.
     about : mapping
         Date, sources, licence, own runs that were added by `calibrated`.
+    slower : mapping of str to float
+        Logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
+        `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
     """
 
     runs: pd.DataFrame
     fits: Mapping[str, Fit]
     about: Mapping[str, Any] = field(default_factory=dict)
+    slower: Mapping[str, float] = field(default_factory=dict)
 
     def _logs(self, here: Points, time: str, trust: FloatArray) -> FloatArray:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
@@ -155,7 +159,7 @@ class ServingModel:
 
     @cached_property
     def _points(self) -> Points:
-        return points_of(self.runs)
+        return points_of(self.runs, slower=self.slower)
 
     def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and what they rest on.
@@ -168,7 +172,7 @@ class ServingModel:
             One that the catalogue does not have, or has otherwise.
         """
         rows = complete(rows)
-        here = points_of(rows, own)
+        here = points_of(rows, own, self.slower)
         names, queued = here.names, queues(here.steps).astype(int)
         measured = _among(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
         values, spreads, said = {}, {}, {}
@@ -233,7 +237,7 @@ class ServingModel:
 
         runs = complete(runs).reset_index(drop=True)
         runs = runs.assign(group=groups(runs))
-        points = points_of(runs, own)
+        points = points_of(runs, own, self.slower)
         every = _joined(self._points, points)
         fits = {}
         for time in TIMES:
@@ -270,7 +274,7 @@ class ServingModel:
             "own": sorted({*self.about.get("own", ()), *names[many > 1].tolist()}),
             "runs": len(joined),
         }
-        return ServingModel(joined, fits, about)
+        return replace(self, runs=joined, fits=fits, about=about)
 
     def save(self, file: Path) -> None:
         """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
@@ -290,6 +294,7 @@ class ServingModel:
                 "trust": dict(fit.trust),
             }
         said = {"flopcast": "serving model 1", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
+        said["slower"] = json.dumps({name: round(value, 4) for name, value in self.slower.items()})
         columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(said)
         pq.write_table(columns, file, compression="zstd", compression_level=19, version="2.6")
 
@@ -308,6 +313,7 @@ def load(file: Path) -> ServingModel:
         table = pq.read_table(file)
         said = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
         state, about = json.loads(said["fits"]), json.loads(said["about"])
+        slower = {str(name): float(value) for name, value in json.loads(said.get("slower", "{}")).items()}
         runs = table.to_pandas()
         fits = {}
         for time in TIMES:
@@ -327,11 +333,14 @@ def load(file: Path) -> ServingModel:
             raise KeyError(", ".join(missing) or "spreads")
         for fit in fits.values():
             known = [*fit.constants.values(), fit.terms, fit.lengths, fit.weights, *fit.spreads.values()]
-            if not all(np.isfinite(one).all() for one in (*known, fit.noise, fit.centre, [*fit.trust.values()])):
+            if not all(
+                np.isfinite(one).all()
+                for one in (*known, fit.noise, fit.centre, [*fit.trust.values(), *slower.values()])
+            ):
                 raise ValueError("a number is not finite")
     except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
-    return ServingModel(runs, fits, about)
+    return ServingModel(runs, fits, about, slower)
 
 
 @cache
@@ -390,9 +399,12 @@ class Points:
         return Points(names, traits, self.steps, self.group[rows])
 
 
-def points_of(rows: pd.DataFrame, own: GPU | None = None) -> Points:
-    """Return complete rows of the operator ``serving`` as points."""
-    found = steps(rows, own)
+def points_of(rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, float] | None = None) -> Points:
+    """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`)."""
+    keys = pd.MultiIndex.from_arrays([texts(rows, name) for name in ("device", "engine", "dtype_b")])
+    codes, levels = keys.factorize()
+    each = [[_slower(slower or {}, kind, *map(str, level)) for level in levels] for kind in SLOWED]
+    found = steps(rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)})
     one = found.traits
 
     def beside(*columns: FloatArray) -> FloatArray:
@@ -416,6 +428,12 @@ def points_of(rows: pd.DataFrame, own: GPU | None = None) -> Points:
     }
     group = texts(rows, "group") if "group" in rows else groups(rows)
     return Points(_named(rows), traits, found, np.asarray(group))
+
+
+def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, weights: str) -> float:
+    """Return the logarithm of an engine's kernels on a GPU, of all engines there, or 0 where none was measured."""
+    keys = (f"{kind}|{device}|{name}|{what}" for name in (engine, "") for what in (weights, ""))
+    return next((table[key] for key in keys if key in table), 0.0)
 
 
 def _joined(one: Points, two: Points) -> Points:

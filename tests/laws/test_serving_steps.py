@@ -48,6 +48,18 @@ def test_parts_are_those_solved_by_hand() -> None:
     assert ttft["queue_weights"] == pytest.approx(0, abs=1e-3)
 
 
+def test_parts_take_longer_where_their_kernels_reach_less_of_the_peak() -> None:
+    frame = complete(pd.DataFrame([DENSE]))
+    plain, slow = steps(frame, ROUND), steps(frame, ROUND, {"few": np.array([2.0]), "many": np.array([3.0])})
+    for before, after, longer in (
+        (plain.tpot, slow.tpot, {"weights": 2, "products": 3, "prompts": 3}),
+        (plain.ttft, slow.ttft, {"weights": 2, "products": 3, "queue_weights": 2}),
+    ):
+        for name in set(before) - {"crowd", "step", "queue_products"}:
+            assert after[name] == pytest.approx(longer.get(name, 1) * before[name])
+    assert plain.ttft["crowd"] < slow.ttft["crowd"] < 3 * plain.ttft["crowd"]  # attention takes no longer
+
+
 def test_requests_that_find_no_room_wait_for_those_that_do() -> None:
     crowded = parts(concurrency=100_000)
     assert crowded.running[0] < 100_000 / 2

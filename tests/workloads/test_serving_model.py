@@ -129,7 +129,20 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
             assert same.any()
 
 
+def test_kernels_that_reach_less_make_answers_slower(small: ServingModel) -> None:
+    few = {"few|H200 SXM|vllm|fp8": np.log(2.0), "few|H200 SXM||": -np.log(2.0)}
+    plain, slow = (replace(small, slower=table) for table in ({}, few))
+    alone = {"concurrency": 1, "tp": 1}
+    settings = asked(alone, alone | {"engine": "sglang"}, alone | {"device": "B200 (HGX)"})
+    ratio = slow.served(settings).tpot_ms / plain.served(settings).tpot_ms
+    assert 1.3 < ratio[0] < 2.0  # by the engine's own
+    assert 0.5 < ratio[1] < 0.8  # by any engine's
+    assert ratio[2] == pytest.approx(1.0, rel=1e-2)
+
+
 def test_a_saved_model_says_the_same_and_another_file_is_refused(small: ServingModel, tmp_path: Path) -> None:
+    replace(small, slower={"few|H200 SXM||": 0.25}).save(tmp_path / "own.parquet")
+    assert load(tmp_path / "own.parquet").slower == {"few|H200 SXM||": 0.25}
     small.save(tmp_path / "own.parquet")
     again = load(tmp_path / "own.parquet")
     assert again.served(asked({})).tpot_ms == pytest.approx(small.served(asked({})).tpot_ms, rel=1e-3)
