@@ -38,6 +38,8 @@ class Remark:
     ([missing-value] m is missing, 'missing-value', {'feature': 'm'})
     >>> Remark("missing-value", (("feature", "m"),))
     [missing-value] feature = m
+    >>> remark("spikes", "spikes, over 1.3 times slower"), remark("quick")
+    ([spikes] spikes, over 1.3 times slower, [quick])
     """
 
     code: str
@@ -53,7 +55,8 @@ class Remark:
             object.__setattr__(self, "general", self.text)
 
     def __repr__(self) -> str:
-        return f"[{self.code}] {self.text.removeprefix(self.code).removeprefix(': ')}".rstrip()
+        said = "" if self.text == self.code else self.text.removeprefix(f"{self.code}: ")
+        return f"[{self.code}] {said}".rstrip()
 
     def __str__(self) -> str:
         return self.text
