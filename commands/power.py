@@ -70,7 +70,10 @@ def profile_command(
         bool, opt.option("Also without synchronised clocks, without bins, with 50 runs.", spelt="--ablate")
     ] = False,
     cap_w: Annotated[
-        float | None, opt.option("Power cap of the board: which two stay below it together.", "W", min=0)
+        float | None,
+        opt.option(
+            "Power cap of the board: no deconvolved power is above it; which two stay below it together.", "W", min=0
+        ),
     ] = None,
     idle_w: Annotated[
         float, opt.option("Idle power of the board, drawn once by two kernels together.", "W", min=0)
@@ -95,7 +98,7 @@ def profile_command(
     profiles = profile_files(
         log, executions, clocks, gpu_index=gpu_index, kernel=kernel, component=components, window_us=window_us,
         execution=execution, steady_from=steady_from, within=within, bin_rank=bin_rank, ablate=ablate,
-        interval=interval, seed=seed,
+        cap_w=cap_w, interval=interval, seed=seed,
     )  # fmt: skip
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:

@@ -113,18 +113,20 @@ def _cell_shares(until: np.ndarray, length: np.ndarray, window: float, cells: in
     return np.clip(high - low, 0, None) / window
 
 
-def deconvolve(equations: Windows, power_w: np.ndarray, *, seed: int = 0) -> Deconvolved | None:
-    """Solve for the kernel's curve, given the power at every time stamp.
+def deconvolve(
+    equations: Windows, power_w: np.ndarray, *, cap_w: float | None = None, seed: int = 0
+) -> Deconvolved | None:
+    """Solve for the kernel's curve, given the power at every time stamp, and the power cap of the board, W, if any.
 
     Returns None where fewer than twenty runs have readings: the penalty cannot be chosen.
 
     Notes
     -----
-    Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over p ≥ 0, idle ≥ 0, where D₂ p and D₁ p are second and
-    first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on runs left out, in ten folds
-    drawn with the seed, is within one standard error of the smallest. Where the smallest is not clearly below that of a
-    level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that noise would
-    be taken for it.
+    Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over 0 ≤ p ≤ cap, idle ≥ 0, where D₂ p and D₁ p are
+    second and first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on runs left out, in ten
+    folds drawn with the seed, is within one standard error of the smallest. Where the smallest is not clearly below
+    that of a level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that
+    noise would be taken for it.
     """
     runs = np.unique(equations.run)
     if len(runs) < _LEAST_RUNS:
@@ -137,7 +139,7 @@ def deconvolve(equations: Windows, power_w: np.ndarray, *, seed: int = 0) -> Dec
     errors = np.array([_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)])
     strength = _strongest(errors)
     P = strength * n * smooth + prior
-    x = _bounded(A, y, P, equations.cells)
+    x = _bounded(A, y, P, equations.cells, np.inf if cap_w is None else cap_w / scale)
     hat = np.linalg.solve(A.T @ A + P, A.T @ A)
     middle = (np.arange(equations.cells) + 0.5) / equations.cells
     return Deconvolved(
@@ -183,9 +185,10 @@ def _strongest(errors: np.ndarray) -> float:
     return float(STRENGTHS[np.flatnonzero(excess.mean(axis=0) <= allowed)[-1]])
 
 
-def _bounded(A: np.ndarray, y: np.ndarray, penalty: np.ndarray, cells: int) -> np.ndarray:
-    """Return the penalised solution with a non-negative curve and idle power."""
+def _bounded(A: np.ndarray, y: np.ndarray, penalty: np.ndarray, cells: int, most: float) -> np.ndarray:
+    """Return the penalised solution with a non-negative curve, nowhere above the most, and non-negative idle power."""
     root = np.linalg.cholesky(A.T @ A + penalty)  # as many equations as unknowns, with the same solution
     lowest = np.zeros(A.shape[1])
     lowest[cells:-1] = -np.inf
-    return lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, np.inf), method="bvls").x
+    highest = np.where(np.arange(A.shape[1]) < cells, most, np.inf)
+    return lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls").x

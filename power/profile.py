@@ -338,6 +338,7 @@ def profile_files(
     within: str = EACH_OTHER,
     bin_rank: int = 1,
     ablate: bool = False,
+    cap_w: float | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
@@ -375,7 +376,7 @@ def profile_files(
     profiles, errors = list[KernelPower](), dict[str, DataError]()
     settings: dict[str, Any] = {
         "window_us": window_us, "execution": execution, "steady_from": steady_from, "within": within, "rank": bin_rank,
-        "components": component, "level": interval, "seed": seed,
+        "components": component, "cap_w": cap_w, "level": interval, "seed": seed,
     }  # fmt: skip
     for name in measured.kernels if kernel is None else [kernel]:
         try:
@@ -410,6 +411,7 @@ def profile_kernel(
     within: str = EACH_OTHER,
     rank: int = 1,
     components: Sequence[str] | None = None,
+    cap_w: float | None = None,
     replicates: int = 1000,
     level: float = 0.9,
     seed: int = 0,
@@ -433,6 +435,8 @@ def profile_kernel(
         it of, and which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`).
     components : sequence of str, optional
         By default all of the log.
+    cap_w : float, optional
+        Power cap of the board, W: no deconvolved power lies above it.
     replicates, level, seed : int, float, int
         Of the energy's bootstrap interval; the seed is also that of the folds of the deconvolution.
 
@@ -480,7 +484,7 @@ def profile_kernel(
         runs=runs,
         plan=plan(runs.kernel_us, window),
         components={
-            one: _component(one, measured.power_w[one].to_numpy(), stitched, replicates, level, seed)
+            one: _component(one, measured.power_w[one].to_numpy(), stitched, cap_w, replicates, level, seed)
             for one in components or known
         },
         notes=(),
@@ -514,7 +518,7 @@ def without_steps(measured: Measured, kernel: str, **settings: Any) -> dict[str,
 
 
 def _component(
-    name: str, power_w: np.ndarray, stitched: Stitched, replicates: int, level: float, seed: int
+    name: str, power_w: np.ndarray, stitched: Stitched, cap_w: float | None, replicates: int, level: float, seed: int
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
@@ -524,7 +528,7 @@ def _component(
         ssp=_curve(stitched.steady, power_w),
         energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
-        deconvolved=None if equations is None else deconvolve(equations, power_w, seed=seed),
+        deconvolved=None if equations is None else deconvolve(equations, power_w, cap_w=cap_w, seed=seed),
         run=stitched.whole[["since_run_us", "execution"]].assign(
             start_us=stitched.whole["execution_start_us"], power_w=power_w[stitched.whole["reading"]]
         ),

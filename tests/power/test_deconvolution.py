@@ -100,6 +100,17 @@ def test_executions_that_warm_up_get_a_level_of_their_own() -> None:
     assert found.idle_w == pytest.approx(100, rel=0.05)
 
 
+def test_no_power_lies_above_the_cap() -> None:
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(5), 400)
+    power = shares @ np.array([300.0, 300, 900, 300, 100]) + rng.normal(0, 5, 400)
+    some = Windows(np.arange(400), np.arange(400) // 8, np.insert(shares, 4, 0, axis=1), 4)
+    free, capped = (deconvolve(some, power, cap_w=cap_w) for cap_w in (None, 700.0))
+    assert free is not None
+    assert capped is not None
+    assert (free.power_w.max() > 850, capped.power_w.max()) == (True, pytest.approx(700))
+
+
 def test_few_runs_give_none(measured: Measured) -> None:
     rows = measured.executions
     few = rows[rows["run"].isin(rows["run"].unique()[:15])]
