@@ -400,6 +400,8 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         log = pd.concat(
             [log.assign(component=TOTAL), *(log.assign(component=name, power_w=watts[name]) for name in parts)]
         )
+    if course.rig.limit_w is not None:
+        log["limit_w"] = course.rig.limit_w
     kernels = pd.DataFrame(
         [_known(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=False)]
     )

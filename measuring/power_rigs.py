@@ -69,6 +69,11 @@ class Rig(Protocol):
     interval_us: float  # that the logger averages over
     gpu_name: str
 
+    @property
+    def limit_w(self) -> float | None:
+        """What no power exceeds, even for a moment; a real board's does."""
+        ...
+
     def use(self, *kernels: tuple[Row, int]) -> None:
         """Make kernels ready, with fresh operands; so many launches of each count as one execution."""
         ...
@@ -270,7 +275,7 @@ class TorchRig:
 
     def __init__(self, backend: Backend, read: Callable[[], Power], interval_us: float, seed: int) -> None:
         self.backend, self.interval_us, self._seed = backend, interval_us, seed
-        self.gpu_name = backend.gpu_name
+        self.gpu_name, self.limit_w = backend.gpu_name, None
         self._sampler = Sampler(read, interval_us)
         self._calls = list[Call]()
 

@@ -376,7 +376,7 @@ def profile_files(
     profiles, errors = list[KernelPower](), dict[str, DataError]()
     settings: dict[str, Any] = {
         "window_us": window_us, "execution": execution, "steady_from": steady_from, "within": within, "rank": bin_rank,
-        "components": component, "cap_w": cap_w, "level": interval, "seed": seed,
+        "components": component, "cap_w": told.limit_w if cap_w is None else cap_w, "level": interval, "seed": seed,
     }  # fmt: skip
     for name in measured.kernels if kernel is None else [kernel]:
         try:
@@ -489,7 +489,8 @@ def profile_kernel(
         },
         notes=(),
     )
-    return replace(result, notes=(*_power_notes(result, stitched), *_sample_notes(result, measured, stitched)))
+    notes = (*_power_notes(result, stitched), *_cap_notes(result, cap_w), *_sample_notes(result, measured, stitched))
+    return replace(result, notes=notes)
 
 
 FEW_RUNS: Final = 50
@@ -610,6 +611,19 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
             f"power fell to idle in them{'' if result.window_stated else guessed}"
         )
         yield remark("power-pauses-corrected", text, pauses=share, window_stated=result.window_stated)
+
+
+def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
+    """Yield how much of a deconvolved curve is bound by the cap alone."""
+    for name, one in result.components.items():
+        curve = one.deconvolved
+        if cap_w is None or curve is None or not (capped := float(np.mean(curve.power_w > 0.999 * cap_w))):
+            continue
+        text = (
+            f"{100 * capped:.0f} % of the curve of {name} with the window removed are at the cap of {cap_w:g} W: "
+            "readings do not tell its shape there"
+        )
+        yield remark("power-at-the-cap", text, component=name, share=capped, cap_w=cap_w)
 
 
 def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:

@@ -8,6 +8,7 @@ table          column         meaning
 power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger stamps the window's end
 power log      component      what drew the power: ``total``, ``xcd``, ``iod``, ``hbm``; without the column: ``total``
 power log      power_w        watts, each component at every time stamp
+power log      limit_w        optional: the board's limit, watts: power with the window removed stays below
 executions     start_ns       start of a kernel's execution on the CPU's clock
 executions     end_ns         its end, on the same clock
 executions     kernel         name of the kernel
@@ -112,6 +113,7 @@ class PowerLog:
     readings: pd.DataFrame  # as `check_power_log` returns them; ``gpu_ns`` is the log's own clock
     clock: str  # what that clock is: "gpu", "epoch" (the CPU's) or "local time"
     notes: tuple[Remark, ...]  # what of the file is left out
+    limit_w: float | None = None  # that the board keeps to, where the log states it
 
 
 def read_log(path: Path, gpu: int | None = None) -> PowerLog:
@@ -169,7 +171,9 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
             given = rows[column][numbers.isna()].iloc[0]
             raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
         rows = _of_gpu(rows, numbers, gpu, str(path))
-    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _of_file(cut, commas))
+    limits = _number(rows, "limit_w", str(path)) if "limit_w" in rows else pd.Series(dtype=float)
+    limit = None if limits.empty else float(limits.max())
+    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _of_file(cut, commas), limit)
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:

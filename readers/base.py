@@ -52,7 +52,7 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     --------
     >>> from flopcast.remarks import remark
     >>> of_rows(remark("repeats-merged", "repeats were merged"), 2, ("a.csv", "b.csv"))
-    repeats were merged (2 rows in a.csv, b.csv)
+    [repeats-merged] repeats were merged (2 rows in a.csv, b.csv)
     """
     concerned = [counted(rows, "row")] if rows else []
     concerned += [few(files, 3)] if files else []

@@ -211,6 +211,14 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
     long, short, middle = (one.kernel for one in found.protocols[:3])
     after = ratios[short]
     assert set(after.index) == {f"after {long}", f"after {middle}"}
+    assert pd.read_csv(log)["limit_w"].unique().tolist() == [750]
+    lower = tmp_path / "lower.csv"  # no power of the long product lies above what its log states
+    pd.read_csv(log).assign(limit_w=700).to_csv(lower, index=False)
+    (bound,) = profile_files(lower, executions, clocks, kernel=long, component=["total"], window_us=1000).kernels
+    curve = bound.components["total"].deconvolved
+    assert curve is not None
+    assert curve.power_w.max() == pytest.approx(700, rel=1e-6)
+    assert any(one.code == "power-at-the-cap" for one in bound.notes)
     of = {one.kernel: one.components["total"].ssp.mean_w for one in profiles.kernels}
     assert after[f"after {long}"] * of[short] == pytest.approx(of[long], rel=0.05)  # longer than the window
     assert of[short] < after[f"after {middle}"] * of[short] < of[middle]  # it sees both

@@ -144,6 +144,9 @@ def test_csv_and_parquet_are_read_alike(simulation: Simulation, tmp_path: Path) 
     paths[0].write_text(text)
     paths[1].write_bytes(gzip.compress(text.encode()))
     simulation.log.to_parquet(paths[2])
+    limited = tmp_path / "limited.csv"
+    simulation.log.assign(limit_w=750).to_csv(limited, index=False)
+    assert [read_log(path).limit_w for path in (limited, paths[0])] == [750, None]
     for path in paths:
         found = read_log(path)
         assert (found.clock, found.notes) == ("gpu", ())
