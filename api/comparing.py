@@ -368,7 +368,7 @@ def _of_runs(
 _KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions", "ways": "ways"}
 """A key of the JSON of each kind -> what it is."""
 _DIGITS: Final = 5e-6
-"""How far a prediction may be from itself where a spreadsheet saved it with six digits."""
+"""How far a figure may be from itself where a spreadsheet saved it with six digits."""
 SERVED: Final = {
     "ttft_ms": ("TTFT", "ms"),
     "tpot_ms": ("TPOT", "ms"),
@@ -555,7 +555,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
             each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]
             told = f"{what}, {models}{way}"
-            same = frozenset([name] if ends[0] == ends[1] else [])
+            same = frozenset([name] if np.allclose(*ends, rtol=_DIGITS, atol=0) else [])
             found.append((told, unit, ends[0], ends[1], each[0], each[1], same))
     if not found:
         raise DataError(f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare")
