@@ -223,9 +223,7 @@ def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: To
     *folds, ended = told[: -last - 1]
     assert ended[0] == ended[1] == len(folds) + 1
     assert [(done, total) for done, total, *_ in told[-last - 1 :]] == [(done, last) for done in range(last + 1)]
-    left = [seconds for *_, seconds in told[-last - 1 :]]
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == pytest.approx(0, abs=1e-9)
+    assert told[-1][-1] == pytest.approx(0, abs=1e-9)  # seconds left, which may rise between where a step takes longer
 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
