@@ -19,7 +19,7 @@ from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
-from ..traces.summary import Annotated
+from ..traces.summary import Annotated, check_one_run
 from .tables import check_jobs
 
 if TYPE_CHECKING:
@@ -148,16 +148,21 @@ def clean(
 
 
 def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, Annotated], list[str]]:
-    """Return the traces that have activities of a GPU, and why others cannot be read."""
+    """Return the traces of one run that have activities of a GPU, and why others are none."""
     traces: dict[str, Annotated] = {}
     unreadable: list[str] = []
     for label, trace in read_traces(paths, options=reading, jobs=jobs):
         if isinstance(trace, TraceFailure):
             unreadable.append(str(trace.error))
-        elif len(trace.dispatches):
-            traces[label] = trace
-        else:
+        elif not len(trace.dispatches):
             unreadable.append(f"{label}: no activity of a GPU")
+        else:
+            try:
+                check_one_run(trace, label)
+            except DataError as error:
+                unreadable.append(str(error))
+            else:
+                traces[label] = trace
     if not traces:
         among = f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are"
         raise DataError(f"no trace to clean: {'; '.join(unreadable)}" if unreadable else among)

@@ -24,6 +24,8 @@ NARROW: Final = {
 """Formats of AIConfigurator's tables: of the weights, and bytes of a weight with its scales."""
 TUNED: Final = {"bf16": "bfloat16", "fp8": "fp8", "fp4": "nvfp4"}
 """The same formats in AITER's products of AMD's GPUs."""
+AMD: Final = ("MI300X", "MI355X")
+"""Whose products AITER has."""
 STRENGTH: Final = {"few": 0.5, "many": 1.0, "prompt attention": 1.0, "cache": 0.5, "experts": 0.5}
 """By `SLOWED`, the power of the ratio to the others: chosen of five ways with the scoreboard in sight."""
 
@@ -51,7 +53,7 @@ def slower(tables: Path, products: Path) -> dict[str, float]:
     tuned = read([products]).frame
     tuned = tuned[(tuned["op"] == "gemm") & tuned["dtype_b"].isin(list(TUNED))]
     named = {"gemm_dtype": tuned["dtype_b"].map(TUNED), "latency": tuned["duration_us"] / 1e3}
-    for device in ("MI300X", "MI355X"):
+    for device in AMD:
         own = tuned[["device", "m", "n", "k"]].assign(**named)
         rows += [(device, "", *one) for one in _products(own[own["device"] == device], find(device))]
     found = pd.DataFrame(rows, columns=["device", "engine", "kind", "weights", "share"])

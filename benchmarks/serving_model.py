@@ -30,7 +30,7 @@ from ..workloads import serving_model as process
 from ..workloads.serving import described
 from ..workloads.serving_model import BASES, FAR, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
 from .forecast_releases import RUNS, published_runs
-from .kernel_reach import slower
+from .kernel_reach import AMD, slower
 from .shared_data import SHARED_DATA
 
 MADE: Final = "2026-11-27"
@@ -409,6 +409,17 @@ def board(
     return rows
 
 
+def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
+    """Return the spread for a vendor whose kernels are not known either: what MI300X's runs have without AMD's."""
+    points = process.points_of(runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD})
+    amd = (runs["device"] == "MI300X").to_numpy()
+    rows, times = np.flatnonzero(amd), runs["tpot_ms"].to_numpy(dtype=float)
+    pairs = Pairs.of(points, _start("tpot_ms", 0))
+    learnt = learn(points, pairs, times, "tpot_ms", ~amd & (runs["apart"] != "yes").to_numpy())
+    one = asked_of(learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), BASES[5])
+    return _nine(pd.DataFrame({"group": 0, "missed": one["missed"]})) / NINETY_PERCENT
+
+
 def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> ServingModel:
     """Return the model, with its scoreboard; ``longer`` is `ServingModel.slower`."""
     points = process.points_of(runs, slower=longer)
@@ -419,6 +430,8 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
         found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
         every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)).fit
         fits[time] = replace(every, spreads=spreads(found[time], queued), trust=trust)
+    wide = unknown_vendor(runs, longer)
+    fits["tpot_ms"] = replace(fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, BASES[5]: (wide, wide)})
     one, other = (fits[time].spreads for time in TIMES)
     # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per token is
     alone, many = (max(one[BASES[5]][at] / one[BASES[3]][at], 1.0) * other[BASES[3]][at] for at in (0, 1))

@@ -61,19 +61,25 @@ def annotate(trace: Trace) -> Annotated:
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
 
 
+def check_one_run(trace: Annotated, label: str) -> None:
+    """Raise `DataError` where activities with a possible time lie hours or days apart (`quality.days_apart`)."""
+    table = trace.dispatches
+    if (apart := quality.days_apart(table) & (quality.impossible(table) == "")).any():
+        place = table["source"].iloc[int(np.argmax(apart))]
+        raise DataError(f"is not of one run: {place} starts hours or days after all before it", source=label)
+
+
 def with_possible_times(trace: Annotated, label: str) -> Annotated:
     """Return the trace without the activities whose time none can take (`quality.IMPOSSIBLE`); its findings count them.
 
     Raises
     ------
     DataError
-        No activity is left, or they lie hours or days apart (`quality.days_apart`).
+        No activity is left, or they lie hours or days apart (`check_one_run`).
     """
+    check_one_run(trace, label)
     table = trace.dispatches
     wrong = quality.impossible(table) != ""
-    if (apart := quality.days_apart(table) & ~wrong).any():
-        place = table["source"].iloc[int(np.argmax(apart))]
-        raise DataError(f"is not of one run: {place} starts hours or days after all before it", source=label)
     if not wrong.any():
         return trace
     if wrong.all():

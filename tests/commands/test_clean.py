@@ -230,6 +230,21 @@ def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
         assert (result.exit_code, len(result.stderr.splitlines()), wrong.name in result.stderr) == (2, 1, True)
 
 
+def test_a_trace_whose_parts_lie_days_apart_is_left_out(tmp_path: Path) -> None:
+    whole = trace(tmp_path / "whole.json", repeats())
+    events = [
+        one
+        for at in (100.0, 200.0, 3 * 86_400e6, 3 * 86_400e6 + 100)
+        for one in product(int(at), 10.0, at, "Cijk_A", 16)
+    ]
+    mixed = write(tmp_path / "mixed.json", events)
+    alone, beside = run(mixed), run(whole, mixed)
+    assert (alone.exit_code, beside.exit_code) == (2, 0)
+    for ended in (alone, beside):
+        assert "mixed.json" in ended.output
+        assert "days after all before it" in " ".join(ended.output.split())
+
+
 def folder_of_two(tmp_path: Path) -> Path:
     folder = tmp_path / "two"
     folder.mkdir()
