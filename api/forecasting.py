@@ -19,7 +19,6 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..output import write_table
-from ..projection.chakra_export import SPREAD, write_chakra
 from ..report.forecast import SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -133,6 +132,8 @@ class Forecasts(Shown):
         FlopcastError
             There are several settings, or it is no graph; the folder holds other files or cannot be written.
         """
+        from ..projection.chakra_export import SPREAD, write_chakra  # here: few forecasts are written so
+
         setting = self.answers[0].setting if len(self.answers) == 1 else None
         if not isinstance(setting, GraphSetting):
             raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import sys
@@ -189,6 +190,8 @@ def _run(command: Callable[[], Any]) -> None:
     for stream in (sys.stdout, sys.stderr):  # one of ASCII gets ? for the signs that it cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # before NumPy is imported: its products are small here, and more threads would wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         command()

@@ -13,7 +13,7 @@ Times to the first token are those of a client that keeps ``concurrency`` reques
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -63,7 +63,7 @@ _STEADY: Final = "aiconfigurator"
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 _among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
-_CHUNK: Final = 64
+_CHUNK: Final = 32
 """Rows whose covariances fit the cache of a core."""
 
 
@@ -460,36 +460,44 @@ def groups(rows: pd.DataFrame) -> np.ndarray:
 def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return what runs have in common with others (`Points.names`)."""
 
-    def joined(*columns: np.ndarray) -> np.ndarray:
-        return np.array(["|".join(map(str, one)) for one in zip(*columns, strict=True)], dtype=object)
+    def hashed(column: np.ndarray) -> np.ndarray:
+        return pd.util.hash_array(column, categorize=True)
 
-    device, engine, release = (texts(rows, name) for name in ("device", "engine", "engine_version"))
-    sizes = [as_numbers(rows, name) for name in ("parameters", "layers", "width", "routed_experts")]
-    model = np.array([f"{total:.3g}|{layers:g}|{width:g}|{experts:g}" for total, layers, width, experts in
-                      zip(*sizes, strict=True)])  # fmt: skip
-    kinds = {name: _kind(str(name)) for name in dict.fromkeys(device)}
-    cut = [as_numbers(rows, name) for name in ("tp", "pp", "dp")]
-    group = texts(rows, "group") if "group" in rows else groups(rows)
-    configuration = joined(model, device, engine, texts(rows, "dtype_b"), *cut)
-    lengths = [as_numbers(rows, name) for name in ("ep", "input_len", "output_len")]
-    words = {
-        "engine": engine,
-        "architecture": np.array([kinds[name][1] for name in device]),
-        "vendor": np.array([kinds[name][0] for name in device]),
-        "GPU": np.array([kinds[name][2] for name in device]),
+    def joined(*columns: np.ndarray) -> np.ndarray:  # the hash of hashes of Fowler, Noll and Vo (FNV-1a)
+        found = np.zeros(len(rows), dtype=np.uint64)
+        for column in columns:
+            found = (found ^ column) * np.uint64(0x100000001B3)
+        return found
+
+    words = {name: texts(rows, name).astype(object) for name in ("device", "engine", "engine_version", "dtype_b")}
+    kinds = {name: _kind(str(name)) for name in dict.fromkeys(words["device"])}
+    for at, name in enumerate(("vendor", "architecture", "GPU")):
+        words[name] = np.array([kinds[device][at] for device in words["device"]], dtype=object)
+    words["group"] = np.asarray(texts(rows, "group") if "group" in rows else groups(rows), dtype=object)
+    words["parameters"] = np.array([f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object)
+    sizes = ("layers", "width", "routed_experts", "tp", "pp", "dp", "ep", "input_len", "output_len")
+    one = {name: np.where(column == "", np.uint64(0), hashed(column)) for name, column in words.items()}
+    one |= {name: hashed(as_numbers(rows, name)) for name in sizes}
+
+    def of(*names: str) -> np.ndarray:
+        return joined(*(one[name] for name in names))
+
+    engine, device, group, release = (one[name] for name in ("engine", "device", "group", "engine_version"))
+    model = of("parameters", "layers", "width", "routed_experts")
+    release = np.where(release == 0, np.uint64(0), joined(engine, release))
+    configuration = joined(model, of("device", "engine", "dtype_b", "tp", "pp", "dp"))
+    lengths = of("ep", "input_len", "output_len")
+    return {
+        **{name: one[name] for name in ("engine", "architecture", "vendor", "GPU")},
         "model": model,
         "configuration": configuration,
-        "release": np.where(release == "", "", joined(engine, release)),
-        "client": np.asarray(group),
+        "release": release,
+        "client": group,
         "model of engine": joined(model, engine),
         "GPU of engine": joined(device, engine),
         "model of client": joined(model, group),
-        "setting": joined(configuration, group, *lengths),
-        "run": joined(configuration, release, group, *lengths),
-    }
-    return {
-        name: np.where(one == "", np.uint64(0), pd.util.hash_array(np.asarray(one, dtype=object), categorize=True))
-        for name, one in words.items()
+        "setting": joined(configuration, group, lengths),
+        "run": joined(configuration, release, group, lengths),
     }
 
 
@@ -558,20 +566,27 @@ def _block(
     alike: FloatArray,
     a: Mapping[str, float],
 ) -> FloatArray:
-    def squared(*names: str) -> FloatArray:
-        left, right = (np.concatenate([side[name] for name in names], axis=1) for side in (here, there))
+    def squared(names: Sequence[str], i: Any = slice(None), j: Any = slice(None)) -> FloatArray:
+        left, right = (
+            np.concatenate([side[name][at] for name in names], axis=1) for side, at in ((here, i), (there, j))
+        )
         return np.maximum((left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * left @ right.T, 0.0)
 
     def same(name: str) -> BoolArray:
         return (mine[name][:, None] == theirs[name]) & (mine[name] != 0)[:, None]
 
+    def shared(name: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for one in np.unique(mine[name]):
+            columns = np.flatnonzero(theirs[name] == one)
+            if one and len(columns):
+                yield np.flatnonzero(mine[name] == one), columns
+
     engine = same("engine")
-    work = squared("requests", "cut", "work")
-    setting = _near(work + squared("model", "GPU"))
-    found = a["all"] + a["shares"] * alike + a["setting"] * setting
-    found += engine * (a["shares of engine"] * alike + a["setting of engine"] * setting)
-    found += same("architecture") * (a["shares of architecture"] * alike)
+    work = squared(("requests", "cut", "work"))
+    found = alike * (a["shares"] + a["shares of engine"] * engine + a["shares of architecture"] * same("architecture"))
+    found += _near(work + squared(("model", "GPU"))) * (a["setting"] + a["setting of engine"] * engine)
     found += _near(work) * (a["release"] * same("release") + a["client"] * same("client"))
+    found += a["all"]
     # few pairs share these: only they are computed
     few = (
         ("model", "model", ("requests", "cut", "work", "GPU")),
@@ -581,11 +596,11 @@ def _block(
         ("model of client", "requests of model", ("own requests", "cut", "GPU")),
     )
     for name, term, traits in few:
-        i, j = np.nonzero(same(name))
-        far = np.sum([np.square(here[one][i] - there[one][j]).sum(axis=1) for one in traits], axis=0)
-        found[i, j] += a[term] * _near(far)
-    found[same("configuration")] += a["configuration"]
-    found[same("run")] += a["run"]
+        for i, j in shared(name):
+            found[np.ix_(i, j)] += a[term] * _near(squared(traits, i, j))
+    for name in ("configuration", "run"):
+        for i, j in shared(name):
+            found[np.ix_(i, j)] += a[name]
     return found
 
 
