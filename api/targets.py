@@ -137,7 +137,7 @@ def train_each(
     own = {name: {} if fits is None else _fits(fits, name, resume=resume) for name in names[1:]}
     if resume and not any(one.get("resume") for one in own.values()):
         raise ParameterError("resume", "has nothing to go on with: train without it")
-    said = options.pop("progress", None) or notebook_progress("cross-validation")
+    said = options.pop("progress", None) or notebook_progress("training")
     all_of_them = None if said is None else _OfAll(said, len(gpus), perf_counter)
     runs = dict[str, Run]()
     for gpu in gpus:

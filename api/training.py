@@ -426,7 +426,7 @@ def train(
     'duration_us'
     """
     asked, started = command or call_text(train, locals()), time.perf_counter()
-    progress = progress or notebook_progress("cross-validation")
+    progress = progress or notebook_progress("training")
     check_jobs(jobs)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")

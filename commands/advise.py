@@ -17,7 +17,7 @@ EXAMPLES = ("flopcast advise runs/fp8 candidates.csv --rows 40 --out batch.csv",
 def command(
     run: opt.RunArgument,
     candidates: Annotated[
-        list[Path], typer.Argument(metavar="CANDIDATES...", help="What could be measured: rows of the host, or shapes.")
+        list[Path], typer.Argument(metavar="CANDIDATES", help="What could be measured: rows of the host, or shapes.")
     ],
     rows: Annotated[int | None, opt.option("How many rows of the target are measured.")] = None,
     budget: opt.BudgetOption = None,

@@ -108,6 +108,8 @@ def _legible(command: Any) -> Any:
     for one in (*command.params, command.get_help_option(typer.Context(command))):
         if getattr(one, "is_flag", False):
             one.metavar = ""  # typer's own, <bool>, asks for a value that is then read as a file
+        elif one.param_type_name == "argument":
+            one.display_type_rich = lambda ctx: None  # beside its name typer has <list[Path]>
     command.make_context, command.invoke = told(_each_once(command)), told(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)

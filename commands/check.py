@@ -25,7 +25,7 @@ FILES = ("check.json", "check.html")
 def command(
     context: typer.Context,
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders of new measurements.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders of new measurements.")],
     host: opt.HostOption = None,
     target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,

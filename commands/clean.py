@@ -16,7 +16,7 @@ EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
 
 
 def command(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Traces: files and folders, any formats.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Traces: files and folders, any formats.")],
     mad: Annotated[
         float | None, opt.option("MAD that repeats may lie from their median; 0: no filter.", shown="7")
     ] = None,

@@ -15,7 +15,7 @@ EXAMPLES = ("flopcast counters profiles/ --host MI300X --target MI355X --max-pas
 
 
 def command(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders, with counters.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Measured files and folders, with counters.")],
     target: Annotated[
         str, opt.option("Device to predict: a name or a TOML file; to train over several, their names or all.", "GPU")
     ],

@@ -18,7 +18,7 @@ FILES = ("explain.json", "explain.html")
 def command(
     context: typer.Context,
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
     row: Annotated[int, opt.option("Which row, counted from 1.")] = 1,
     interval: opt.IntervalOption = 0.9,
     out: Annotated[Path | None, opt.option("Folder for explain.json and explain.html.", spelt="--out -o")] = None,

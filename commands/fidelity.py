@@ -14,7 +14,7 @@ EXAMPLES = ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --st
 
 
 def command(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="One file or folder for each trace.")],
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="One file or folder for each trace.")],
     unprofiled_us: Annotated[
         float | None, opt.option("Time of one step from end to end without a profiler, µs.")
     ] = None,

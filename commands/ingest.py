@@ -17,7 +17,7 @@ EXAMPLES = ("flopcast ingest traces/ -o runs.parquet", "flopcast ingest traces/ 
 
 def command(
     context: typer.Context,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders, any mix of formats.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders, any mix of formats.")],
     out: Annotated[
         Path | None,
         opt.option("Table (.parquet, .csv, .xlsx), or a folder for table, JSON and page.", spelt="--out -o"),

@@ -18,7 +18,7 @@ from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import EVERY, GPU, all_gpus, find
-from ..output import check_output, visible
+from ..output import as_options, check_output, visible
 from ..table.conditions import conditions
 
 P = ParamSpec("P")
@@ -93,7 +93,7 @@ DATA, MORE = "How data are read", "More options"
 
 DataArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[DATA]...", help="Measured files and folders, any mix. None: the embedded measurements."),
+    typer.Argument(metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."),
 ]
 HostOption = Annotated[
     str | None, option("Device that was measured: a name or a TOML file.", "GPU", shown=False, autocompletion=gpu_names)
@@ -550,7 +550,7 @@ def _is_killed_worker(error: Exception) -> bool:
 
 def refuse(line: str) -> NoReturn:
     """End a command with one line about what the user got wrong."""
-    print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
+    print(f"error: {as_options(visible(' '.join(line.split())))}", file=sys.stderr)
     raise typer.Exit(USER_ERROR) from None
 
 

@@ -17,7 +17,7 @@ EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
 
 def command(
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Files and folders with workloads, any mix.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
     interval: opt.IntervalOption = 0.9,
     out: Annotated[Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")] = None,
     where: opt.WhereOption = None,

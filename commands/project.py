@@ -28,7 +28,7 @@ GAPS = "kept, scaled, modelled"
 
 def command(
     context: typer.Context,
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACES...", help="Traces of any supported profiler.")],
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACES", help="Traces of any supported profiler.")],
     target: opt.TargetOption = None,
     host: opt.HostOption = None,
     compute_law: Annotated[str, opt.option(f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",

@@ -73,7 +73,7 @@ def predict_command(
 
 def devices_command(
     context: typer.Context,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Measured files and folders.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Measured files and folders.")],
     devices: Annotated[
         str | None, opt.option("Devices of one architecture: names or TOML files.", "NAME,NAME[,...]")
     ] = None,
@@ -140,7 +140,7 @@ def configs_command(
 
 def counters_command(
     data: Annotated[
-        list[Path], typer.Argument(metavar="PROFILE...", help="Folders of rocprofiler-compute, one for each size.")
+        list[Path], typer.Argument(metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size.")
     ],
     sizes: opt.SizesOption = None,
     out: TableOption = Path("runs.csv"),

@@ -251,14 +251,15 @@ class TrainedRange:
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
             far = _far(values[at], limit, log, factor, span)
-            shared = {"feature": name, "limit": limit, "only": low == high, "log": log, "factor": factor}
-            own = {"value": values[at].tolist(), "far": far.tolist()}
-            number, unit = "2^%.1f" if log else "%.4g", "x" if factor else " spans"
+            meant, bound = (np.exp2(values[at]), np.exp2(limit)) if log else (values[at], limit)
+            shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
+            own = {"value": meant.tolist(), "far": far.tolist()}
+            unit, called = "x" if factor else " spans", name.removeprefix(LOG_PREFIX) if log else name
             trained = "only at" if low == high else "to" if side is above else "from"
             way, side_of = ("above", "beyond") if side is above else ("below", "below")
-            place = f"trained {trained} {number % limit} (%.1f{unit} {side_of})"
-            template = f"{name.replace('%', '%%')} is {number}, {place}"
-            yield at, Alike(code, tuple(shared.items()), own, template, f"{name} is {way} the trained range")
+            place = f"trained {trained} {bound:.6g} (%.1f{unit} {side_of})"
+            template = f"{called.replace('%', '%%')} is %.6g, {place}"
+            yield at, Alike(code, tuple(shared.items()), own, template, f"{called} is {way} the trained range")
 
 
 def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float) -> FloatArray:

@@ -203,7 +203,9 @@ def _learn(
         found = np.clip(found, *np.quantile(found, _LIMITS))
         for power in POWERS:
             gains = plain - score(np.exp(power * found))
-            if gains.mean() > max(SURE * gains.std(ddof=1) / np.sqrt(len(plain)), most):
+            with np.errstate(over="ignore"):  # a scale may fail by orders of magnitude: then nothing is sure
+                sure = SURE * gains.std(ddof=1) / np.sqrt(len(plain))
+            if gains.mean() > max(sure, most):
                 most, best = float(gains.mean()), (asked, power, np.exp(power * found))
     if best is None:
         return None

@@ -299,8 +299,7 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if columns:
             unit = named[columns[0]][1]
             raise DataError(
-                f"columns {', '.join(columns)} could each be the duration: state the unit of yours, as in "
-                f"{columns[0]}={unit}",
+                f"columns {', '.join(columns)} could each be the duration: give unit {columns[0]}={unit}, or another's",
                 source=source,
             )
     bare = [
@@ -311,10 +310,10 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
     if bare:
         raise DataError(f"column {bare[0]!r} has no unit: give unit {bare[0]}=us, or ms, ns, s", source=source)
     if timed:
-        what = f"{few([*timed])} may be another time than that of one call: state the unit of the one that is, as in"
-        raise DataError(f"{what} {next(iter(timed))}={named[next(iter(timed))][1]}", source=source)
+        what = f"{few([*timed])} may be another time than that of one call: of the one that is"
+        raise DataError(f"{what} give unit {next(iter(timed))}={named[next(iter(timed))][1]}", source=source)
     raise DataError(
-        f"no column is a duration with its unit (columns: {', '.join(named)}): state its unit, as in COLUMN=ms",
+        f"no column is a duration with its unit (columns: {', '.join(named)}): give unit COLUMN=ms",
         source=source,
     )
 

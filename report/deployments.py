@@ -127,19 +127,17 @@ def _surer(choice: Choice) -> list[str]:
             f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, {way(one)}{cost(one)}"
             for one in others
         ]
-    found, first = [], best.iloc[0]
-    if first["holds"] < SURE:
-        sure = best[best["holds"] >= SURE]
-        found.append(
-            f"To be surer: {way(sure.iloc[0])} holds with {_sure(sure.iloc[0])}{cost(sure.iloc[0])}"
-            if len(sure)
-            else f"None holds with {share(SURE, 0)} or more."
-        )
+    found, first, sure = [], best.iloc[0], best[best["holds"] >= SURE]
+    if first["holds"] < SURE and sure.empty:
+        found.append(f"None holds with {share(SURE, 0)} or more.")
+    elif first["holds"] < SURE:
+        one = sure.iloc[0]
+        found.append(f"To be surer: {way(one)} holds with {_sure(one)}{cost(one)}")
     for gpu, own in best.groupby("gpu", sort=False):
         one = own.iloc[0]
-        if gpu != first["gpu"]:
-            holds = f"the {_first(asked)} that holds: " if one["holds"] >= HOLDS else "none holds, the nearest: "
-            found.append(f"{gpu}: {holds}{way(one)}, with {_sure(one)}{cost(one)}")
+        if gpu != first["gpu"] and (sure.empty or one.name != sure.index[0]):
+            nearest = "" if one["holds"] >= HOLDS else "none holds, the nearest: "
+            found.append(f"{gpu}: {nearest}{way(one)} holds with {_sure(one)}{cost(one)}")
     return found
 
 
@@ -180,22 +178,24 @@ def _tables(choice: Choice) -> list[Part]:
     made = list[Part]()
     for medium in ("terminal", "page"):
         told = partial(_interval, digits=2, dots="…") if medium == "terminal" else _interval
-        heads = [*([] if asked.limited else ["ms a token"]), "GPUs", "way", "requests", "TTFT, ms", "TPOT, ms"]
-        heads += ["tokens/s/GPU", *(["tokens/s/user", "GiB"] if medium == "page" else [])]
-        heads += [asked.price.titled("cost/M tokens")] if asked.price else []
-        heads += ["holds"] if asked.limited else []
+        heads = [*([] if asked.limited else ["ms a token"]), "GPUs", "way", *(["holds"] if asked.limited else [])]
+        heads += [f"{asked.price.currency or 'cost'}/M tokens"] if asked.price else []
+        heads += ["TTFT, ms", "TPOT, ms"]
+        heads += ["tokens/s/GPU", "tokens/s/user", "GiB"] if medium == "page" else ["tok/s/GPU"]
+        heads += ["requests"]
         found = []
         for _, one in choice.best.iterrows():
             cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
             cells = [] if asked.limited else [f"≤ {figure(one['pace_ms'])}"]
             cells += [f"{one['gpus']} × {one['gpu']}", f"{one['engine']} {one['dtype']} {cut}".rstrip()]
-            cells += [_figure(one["concurrency"]), told(one, "ttft_ms"), told(one, "tpot_ms")]
+            cells += [_sure(one)] if asked.limited else []
+            cells += [told(one, "cost_per_million")] if asked.price else []
+            cells += [told(one, "ttft_ms"), told(one, "tpot_ms")]
             if medium == "page":
                 cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [_figure(one["memory_gb"])]
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
-            cells += [told(one, "cost_per_million")] if asked.price else []
-            cells += [_sure(one)] if asked.limited else []
+            cells.append(_figure(one["concurrency"]))
             found.append(Row(tuple(cells), "" if one["holds"] >= HOLDS else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in heads]

@@ -169,6 +169,8 @@ class Chart(Part):
         Of x and of y.
     logarithmic : bool
         Whether x, y and the limits are logarithms to base 10, whose ticks then name the values.
+    asked : bool
+        Whether the user asked to see it; else a first screen leaves it out.
     """
 
     shape: ClassVar[str] = "chart"
@@ -177,6 +179,7 @@ class Chart(Part):
     axes: tuple[str, str]
     limits: tuple[tuple[float, float], tuple[float, float]] | None = None
     logarithmic: bool = field(default=False, kw_only=True)
+    asked: bool = field(default=True, kw_only=True)
     points: frozenset[str] = field(default=frozenset(), kw_only=True)
     medium: Medium = field(default="terminal", kw_only=True)
 

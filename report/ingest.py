@@ -307,7 +307,7 @@ def trace_table(traces: Sequence[Overview]) -> Table:
         device = ", ".join(device or "not stated" for device in trace.devices) or NONE
         linked = share(trace.linked / every if every else None, 0)
         found.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
-    return Table((Column("source", "place", least=40), *columns("device", numbers=numbers)), rows(found), "traces")
+    return Table((Column("source", "place", least=24), *columns("device", numbers=numbers)), rows(found), "traces")
 
 
 def class_table(traces: Sequence[Overview]) -> Table:

@@ -60,8 +60,9 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         *(["some rows held out have no answer, as what they compute was not drawn"]
           if (table["answered"] < 1).any() else []),
     ]  # fmt: skip
-    said = [_enough(table[table["way"] == way], way) for way in ways]
-    answer = anew(about, table["rows"].max()) or _enough(table[table["way"] == ways[-1]], ways[-1])
+    each = [_enough(table[table["way"] == way], way) for way in ways]
+    answer = anew(about, table["rows"].max()) or each[-1]
+    said = [one for one in each if one != answer]
     chart = Chart(
         "error against rows measured",
         [
@@ -70,6 +71,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         ],
         ("rows measured", "error, %"),
         logarithmic=True,
+        asked=False,
     )
     return Document(
         title=f"{title(about)}: how many rows must be measured",

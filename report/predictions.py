@@ -41,9 +41,9 @@ from .training import left_out, metric, speedup_parts, title
 
 SCHEMA = 1
 """Version of the JSON that predictions, and explanations of them, are written as."""
-SHOWN = 10
+SHOWN = 6
 """Rows of the table on the terminal."""
-_CAUSES, _WORKLOAD = 5, 48  # causes named; columns of text for a workload
+_CAUSES, _WORKLOAD = 3, 48  # causes named; columns of text for a workload
 
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")

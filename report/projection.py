@@ -20,7 +20,7 @@ from ..projection.replay import WORK
 from ..projection.result import Result, changes, critical_us
 from ..projection.roofs import HOST, SIDES
 from ..projection.sweep import END_TO_END, SWEEPABLE
-from ..projection.uncertainty import MEASURED, class_of, source_name
+from ..projection.uncertainty import MEASURED, class_of, need_of, source_name
 from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
 from ..remarks import joined
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
@@ -86,7 +86,7 @@ def projection_document(result: Result) -> Document:
     kernels = kernel_table(projection, result.rates)
     phases = [] if result.phases is None else [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
-    said = [*need, str(result.verdict), *phases, *unknown(kernels)]
+    said = [*need, str(result.verdict), *phases, *unknown(kernels), *([] if need else narrower(result))]
     remarks = [*map(repr, (*changes(result), *result.notes, unsure.note))]
     head = Headline(
         "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
@@ -109,6 +109,13 @@ def answer(result: Result) -> str:
         f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, accuracy band "
         f"{unsure.band}). FLOPS scaling, the published rule, says {published}."
     )
+
+
+def narrower(result: Result) -> list[str]:
+    """Say what to measure or to state next, as most of the interval is of it; nothing where nothing narrows it."""
+    unsure = result.uncertainty
+    ways = need_of(result.projection, unsure, 0.0).ways
+    return [f"To be surer: {ways[0][0]}, from ±{share(unsure.half_width)} to ±{share(ways[0][1])}"] if ways else []
 
 
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:

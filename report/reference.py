@@ -23,7 +23,7 @@ _WORDS: Final = {
 }  # fmt: skip
 _LIST_CAPTION: Final = (
     "Dense peaks in TFLOPS, of the matrix units where there are any; memory bandwidth and all links one way in GB/s; "
-    f"–: {MISSING}. Confidence A: figures alike in two sources, B: one, C: thinner."
+    f"–: {MISSING}. Confidence (cf) A: figures alike in two sources, B: one, C: thinner."
 )
 
 
@@ -45,8 +45,8 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
         figures = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
         cells = (NONE if one is None else f"{one:.0f}" if one >= 100 else f"{one:.3g}" for one in figures)
         found.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
-    numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "links", "year"))
-    heads = (Column("name", "name"), Column("arch", least=9), Column("gfx", "name"), *numbers, Column("conf.", "name"))
+    numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "link", "year"))
+    heads = (Column("name", "name"), Column("arch", least=9), Column("gfx", "name"), *numbers, Column("cf", "name"))
     return Table(heads, rows(found), "GPUs", _LIST_CAPTION)
 
 

@@ -25,7 +25,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from ..output import visible
+from ..output import as_options, visible
 from .document import Cell, Chart, Column, Document, Facts, Headline, Line, Lines, Part, Row, Table, Tone, printable
 from .formats import clock, counted
 
@@ -87,11 +87,12 @@ def print_document(console: Console, document: Document, shown: Callable[[Part],
         last = block
 
 
-def first_screen(document: Document, console: Console) -> Document:
+def first_screen(document: Document, console: Console, remarked: int = _REMARKED) -> Document:
     """Return the answer of a document, and of what follows as much as leaves it at `SCREEN` lines.
 
-    Tables are cut where they do not fit, and left out where three rows of them do not; remarks stand at the end, three
-    of them, a line each. The last line says what there is more. An answer that takes more lines is whole.
+    Tables are cut where they do not fit, and left out where three rows of them do not, as are charts that nobody asked
+    for; remarks stand at the end, a line each: three of them, or one where that leaves room for a table. The last line
+    says what there is more. An answer that takes more lines is whole.
     """
     remarks, parts = list[Line](), list[Part]()  # what is not of the answer itself: how data were read, what was lost
     opening, rest, closing = (
@@ -104,17 +105,17 @@ def first_screen(document: Document, console: Console) -> Document:
             part = replace(part, lines=[line for line in part.lines if line.tone not in _REMARKS])
         parts.append(part)
     remarks.sort(key=lambda line: _REMARKS.index(line.tone))
-    said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:_REMARKED]]
+    said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:remarked]]
     fixed = [part for place, part in enumerate(parts) if not len(opening) <= place < len(opening) + len(rest)]
     fixed = [part for part in fixed if not isinstance(part, Table)]
     room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
     shown, tables, rows_left = list[Part](), 0, 0
     for part in parts:
-        if any(part is one for one in fixed) or isinstance(part, Chart):
+        if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
             shown.append(part)
         elif isinstance(part, Table):
-            fitting = _fitting(part, room, console)
-            room -= _lines(Document(opening=[fitting] if fitting else []), console)
+            fitting = _fitting(part, room - bool(part.title), console)
+            room -= bool(part.title) + _lines(Document(opening=[fitting] if fitting else []), console)
             shown += [fitting] if fitting else []
             tables += fitting is None and bool(part.rows)
             rows_left += len(part.rows) - (fitting.shown or len(part.rows)) if fitting else 0
@@ -123,8 +124,13 @@ def first_screen(document: Document, console: Console) -> Document:
             room -= needed
         elif isinstance(part, Lines):
             remarks += part.lines
+    if tables and remarked > 1:
+        other = first_screen(document, console, 1)
+        if sum(isinstance(part, Table) for part in other.opening) > sum(isinstance(part, Table) for part in shown):
+            return other
     cut = sum(line.text != whole.text for line, whole in zip(said, remarks, strict=False))
-    held = (tables, "table"), (rows_left, "row"), (len(remarks) - len(said) + cut, "remark")
+    charts = sum(isinstance(part, Chart) and not part.asked for part in parts)
+    held = (tables, "table"), (rows_left, "row"), (charts, "chart"), (len(remarks) - len(said) + cut, "remark")
     more = ", ".join(counted(count, noun) for count, noun in held if count)
     last = Lines([*said, *([Line(f"More with --all: {more}", "soft")] if more else [])])
     return replace(document, opening=shown, sections=[], closing=[last])
@@ -196,23 +202,30 @@ def rendered(part: Part, console: Console, shown: Callable[[Part], Part] = print
         yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
         bullet = "• " if part.look == "answer" else ""
-        yield from (Text(f"{bullet}{line.text}", _style(line.tone)) for line in part.lines)
+        yield from (Text(f"{bullet}{as_options(line.text)}", _style(line.tone)) for line in part.lines)
 
 
 def _table(table: Table, console: Console) -> Iterator[RenderableType]:
-    """Yield a table, closer where it is too wide for the terminal, and the rows that are sentences beneath it."""
+    """Yield a table, and the rows that are sentences beneath it.
+
+    One too wide for the terminal stands closer, and then without its last columns, which are named.
+    """
     whole = [row for row in table.rows if len(row.cells) == len(table.columns)]
     cut = table.shown is not None and len(whole) > table.shown
     counts = f" ({table.shown} of {len(whole):,})" if cut and table.title and not table.rest else ""
     shown = [*whole[: table.shown], *([table.rest] if cut and table.rest else [])]
-    heads, gap = [column.head for column in table.columns], 2
-    if _needed(table.columns, heads, shown, gap) > console.width:
+    columns, heads, gap = [*table.columns], [column.head for column in table.columns], 2
+    if _needed(columns, heads, shown, gap) > console.width:
         gap = 1
-    if _needed(table.columns, heads, shown, gap) > console.width:
+    if _needed(columns, heads, shown, gap) > console.width:
         heads = [fill(head, _HEAD) for head in heads]
+    while _needed(columns, heads, shown, gap) > console.width and len(columns) > 2:
+        del columns[-1], heads[-1]
     if table.title:
         yield _Title(table.title + counts, "bold")
-    yield _grid(table.columns, heads, shown, gap)
+    yield _grid(columns, heads, shown, gap)
+    if lost := [column.head for column in table.columns[len(columns) :]]:
+        yield Text(f"too narrow a terminal for: {'; '.join(lost)}", "dim italic")
     sentences = Grid.grid(padding=(0, 1))
     for row in table.rows:
         if len(row.cells) < len(table.columns):
@@ -229,7 +242,7 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
     for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
         texts = (cell.text if isinstance(cell, Cell) else cell for cell in (row.cells[place] for row in shown))
         widest = max(cell_len(line) for text in (head, *texts) for line in text.split("\n"))
-        widths.append(widest if column.kind in ("name", "number") else min(widest, column.least or _FOLDED))
+        widths.append(widest if column.kind in ("name", "number") else column.least or min(widest, _FOLDED))
     return sum(widths) + gap * len(widths) + 1
 
 
@@ -242,7 +255,8 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
             look = {"justify": "right", "no_wrap": True}
         grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
     for row in shown:
-        cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(row.cells)]
+        kept = row.cells[: len(columns)]
+        cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(kept)]
         for cell, column in zip(cells, columns, strict=True):
             if column.kind == "cut":  # set on the cell, not on the column: rich then narrows this column first
                 cell.no_wrap, cell.overflow = True, "ellipsis"

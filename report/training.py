@@ -57,7 +57,7 @@ Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
 
 COLUMNS: Final = (
-    Column("model", least=12),
+    Column("model", "name"),
     *(
         Column(head, "number", unit="%")
         for head in ("E_out", "groups", "E_in", "median", "worst", "IR 5", "IR 10", "IR 20")

@@ -23,9 +23,7 @@ FACTS: dict[str, Any] = {
     "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
     "scheme": "grouped", "other_devices": {"MI210": 1200},
 }  # fmt: skip
-BEYOND = remark(
-    "above-trained-range", "log2.m is 2^15.0, trained to 2^14.0 (2.0x beyond)", "log2.m is above the trained range"
-)
+BEYOND = remark("above-trained-range", "m is 32768, trained to 16384 (2.0x beyond)", "m is above the trained range")
 ZERO = row_refused("zero-duration", "0")
 
 
@@ -149,12 +147,12 @@ def test_few_rows_and_rows_written_elsewhere_need_no_file() -> None:
         assert closing.lines == ()
 
 
-def test_causes_beyond_five_are_summed() -> None:
+def test_causes_beyond_three_are_summed() -> None:
     frame = predictions(7).assign(extrapolated=True)
     reasons = {row: remark("missing-value", feature=f"x{row}") for row in range(7)}
     facts, *_ = predictions_document(frame, reported(frame, reasons)).opening
     assert [(fact.value, fact.label) for fact in facts.facts[-2:]] == [
-        ("1", f"– {reasons[4]}"), ("2", "– other reasons")
+        ("1", f"– {reasons[2]}"), ("4", "– other reasons")
     ]  # fmt: skip
 
 
