@@ -416,17 +416,6 @@ def printable_json(text: str) -> str:
 # Text as it may be shown: names come from data, and a name must not steer a terminal or turn the order of a line.
 
 
-def as_options(text: str) -> str:
-    """Return a message with the settings that it asks for as the command line spells them.
-
-    Examples
-    --------
-    >>> as_options("no column 'op': give default op=gemm")
-    "no column 'op': give --default op=gemm"
-    """
-    return re.sub(r"\bgive (default|unit) (?=\S+=)", r"give --\1 ", text)
-
-
 def visible(text: str) -> str:
     r"""Return text with escapes in place of the characters that cannot be seen; ends of lines, tabs and blanks stay.
 

@@ -295,8 +295,9 @@ def formats() -> str:
     """Return one phrase that says what a table of one's own needs, and names every other format."""
     others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
     needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
-    mapped = "others are mapped by flopcast ingest FILE --rename NAME=COLUMN, or fc.read(FILE, rename={...})"
-    return f"a table needs {needed}; {mapped}; of tools, read are {', '.join(others)}"
+    return (
+        f"a table needs {needed}, or names that are mapped by rename of fc.read; of tools, read are {', '.join(others)}"
+    )
 
 
 def unsupported(head: bytes, *, known: bool = True) -> str:

@@ -41,9 +41,9 @@ from .training import left_out, metric, speedup_parts, title
 
 SCHEMA = 1
 """Version of the JSON that predictions, and explanations of them, are written as."""
-SHOWN = 6
-"""Rows of the table on the terminal."""
-_CAUSES, _WORKLOAD = 3, 48  # causes named; columns of text for a workload
+SHOWN = 10
+"""First rows that are kept where all are written to a file."""
+_ROWS, _CAUSES, _WORKLOAD = 6, 3, 48  # rows and causes on a terminal; columns of text for a workload
 
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")
@@ -194,7 +194,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     spread = f"{100 * report['level']:g} % intervals for {left_out(report['scheme'])}: " + (
         "no bound known at this level" if width is None else f"median width {share(width)}"
     )
-    more = f"First {SHOWN} of {len(frame):,} rows: --out FILE.csv writes them all"
+    more = f"First {_ROWS} of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
         title=f"{title(report)}: {metric(report)}, by {report['model']}",
         opening=[
@@ -204,7 +204,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
             first_rows(frame, report),
             *speedup_parts(report),
         ],
-        closing=[lines([] if whole or len(frame) <= SHOWN else [more])],
+        closing=[lines([] if whole or len(frame) <= _ROWS else [more])],
         data=report,
     )
 
@@ -217,7 +217,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
         Row(
             (workload(row), *(figure(row[name]) for name in figures), row["reason"]), "warning" if row["reason"] else ""
         )
-        for row in frame.head(SHOWN).to_dict("records")
+        for row in frame.head(_ROWS).to_dict("records")
     ]
     numbers = ([str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]
     heads = (Column("workload", "cut", most=_WORKLOAD), *columns(numbers=numbers))
