@@ -53,6 +53,7 @@ CURES = {
     "never-trained": "train on rows that have it, or predict with a law (`--fallback`)",
     "quick": "train without `--quick`",
     "row-refused": "correct the row named; `flopcast schema OP` has its columns",
+    "rows-drawn": "nothing: on large data more rows did not err less; `--where` chooses others",
     "spikes": "measure again, or leave the rows in: `flopcast clean` takes outliers out of traces",
     "repeats-disagree": "measure again: two repeats of one problem differ by more than noise",
     "unlike-epochs": "pair tables of the same software, or choose with `--where`",

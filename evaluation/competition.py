@@ -26,7 +26,17 @@ from ..models.suite import POOLED, QUICK, Columnar, baselines, of_prior, suite
 from ..remarks import Remark, joined, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
-from .crossval import SCHEMES, Evaluation, LearningData, Progress, SchemeResult, campaigns_of, evaluate, repeats_of
+from .crossval import (
+    SCHEMES,
+    Evaluation,
+    LearningData,
+    Progress,
+    SchemeResult,
+    campaigns_of,
+    drawn,
+    evaluate,
+    repeats_of,
+)
 from .kept_fits import KeptFits
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
@@ -203,6 +213,7 @@ def compete(
         raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
     single = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
+    notes += _sampled(contestants, len(dataset) - len(dataset) // few)
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
@@ -244,6 +255,19 @@ def compete(
         if (column := _same_column(dataset.X, laws[candidate.estimator.get_params()["column"]])) is not None
     }
     return Competition(both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved)
+
+
+def _sampled(candidates: Sequence[Candidate], rows: int) -> list[Remark]:
+    """Return a remark where some candidates learn from fewer rows than the ``rows`` of a fit without a fold."""
+    by_most: dict[int, list[str]] = {}
+    for one in candidates:
+        if one.most_rows is not None and one.most_rows < rows:
+            by_most.setdefault(one.most_rows, []).append(one.name)
+    if not by_most:
+        return []
+    parts = [f"{', '.join(names)} from {most:,}" for most, names in sorted(by_most.items())]
+    text = f"a fit learns from so many rows at most, drawn at random: {'; '.join(parts)}"
+    return [remark("rows-drawn", text, most=tuple((name, most) for most, names in by_most.items() for name in names))]
 
 
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
@@ -308,8 +332,13 @@ def fit_all(
 ) -> Any:
     """Return the candidate fitted to all rows, or some, as under ``scheme``: told what is left out together there.
 
-    ``rows`` and ``unpaired`` say which of the paired and the unpaired rows.
+    ``rows`` and ``unpaired`` say which of the paired and the unpaired rows; of the former so many are drawn as the
+    candidate learns from at most.
     """
+    if candidate.most_rows is not None:
+        all_rows = np.zeros(len(dataset.y), dtype=bool)
+        all_rows[rows] = True
+        rows = drawn(all_rows, candidate.most_rows)
     X, y, campaigns = dataset.X[rows], dataset.y[rows], None
     told = None if (repeats := repeats_of(dataset)) is None else repeats[0][rows]
     if scheme == "grouped":

@@ -215,12 +215,14 @@ class _Shared:
     def frame(self, values: FloatArray) -> pd.DataFrame:
         return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
 
-    def training(self, scheme: str, fold: int, uses_unpaired: bool) -> tuple[FloatArray, FloatArray, NDArray | None]:
-        """Features, times and what inner folds must not split of the rows outside the fold, then of the unpaired ones.
+    def training(
+        self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool
+    ) -> tuple[FloatArray, FloatArray, NDArray | None]:
+        """Features, times and what inner folds must not split of the rows to train on, then of the unpaired ones.
 
         Those are the unpaired rows of groups, and of problems, that are not held out.
         """
-        train, told = self.fold_of[scheme] != fold, None
+        told = None
         if scheme in self.tell_groups:
             told = self.groups, None if self.unpaired is None else self.unpaired[2]
         elif self.repeats is not None:
@@ -304,8 +306,9 @@ def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:
 
 def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
-    train = shared.fold_of[scheme] != fold
-    X, y, told = shared.training(scheme, fold, candidate.uses_unpaired)
+    held_out = shared.fold_of[scheme] == fold
+    train = drawn(~held_out, candidate.most_rows)
+    X, y, told = shared.training(scheme, fold, train, candidate.uses_unpaired)
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, one_thread():
@@ -315,7 +318,7 @@ def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo
             rows = shared.frame(X)
             fitted = fit(estimator, rows, y, told, memo=memo, campaigns=campaigns)
             seconds = time.perf_counter() - start
-            predicted = _predict(fitted, shared.frame(shared.X[~train]))
+            predicted = _predict(fitted, shared.frame(shared.X[held_out]))
             seen = drawn(train, MOST_SEEN)
             e_in = e_out(shared.y[seen], _predict(fitted, shared.frame(shared.X[seen])))
             used = selected_features(fitted)
@@ -420,9 +423,9 @@ def _sources(dataset: LearningData) -> list[str] | None:
     return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None
 
 
-def drawn(rows: BoolArray, most: int) -> BoolArray:
+def drawn(rows: BoolArray, most: int | None) -> BoolArray:
     """Return which of the rows, (n,), take part where at most so many may: all, or so many drawn at random."""
-    if rows.sum() <= most:
+    if most is None or rows.sum() <= most:
         return rows
     found = np.zeros(len(rows), dtype=bool)
     found[np.random.default_rng(0).choice(np.flatnonzero(rows), most, replace=False)] = True

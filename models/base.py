@@ -54,6 +54,8 @@ class Candidate:
     expensive : bool
         Whether its fits take so long that it leaves a cross-validation where it cannot win any more. All others see all
         folds, so that their errors can be compared.
+    most_rows : int, optional
+        Paired rows, drawn at random, that a fit is made to at most; None for all.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Candidate:
     is_forest: bool = False
     family: str | None = None
     expensive: bool = False
+    most_rows: int | None = None
 
 
 class DroppedColumns(UserWarning):

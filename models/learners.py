@@ -200,6 +200,11 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
 
 HUBER: Final = 0.1
 """Residual from which on Huber's loss grows linearly: of a logarithm, 10 %."""
+REACHED: Final = 1.5
+"""How many times as far as 99 % of the targets lie from their median all trees together must be able to go: one goes no
+farther than the learning rate times that residual, which is larger where they could not."""
+TREES_AT_ONCE: Final = 50
+"""Trees that many rows are predicted by at a time: they stay in the processor's caches, in 0.65 of the time."""
 BY_ROWS: Final = 20_000
 """Rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time."""
 BINNED: Final = 20_000
@@ -223,7 +228,8 @@ class Boosted(RegressorMixin, BaseEstimator):
     tree_features : float, default=1.0
         The share of features each tree looks at: that of a split is a share of these.
     loss : {"absolute", "huber"}, default="absolute"
-        The absolute error, or Huber's loss: squares up to ``HUBER``, beyond them the absolute error.
+        The absolute error, or Huber's loss: squares up to ``HUBER`` (more where targets lie far apart: ``REACHED``),
+        beyond them the absolute error.
     max_bins : int, default=63
         The most intervals that a feature's values are sorted into before splits are sought.
     random_state : int, default=0
@@ -275,7 +281,7 @@ class Boosted(RegressorMixin, BaseEstimator):
         many = len(y) >= BY_ROWS
         settings = {
             "objective": "huber" if self.loss == "huber" else "l1",
-            "alpha": HUBER,
+            "alpha": self._alpha(y),
             "feature_fraction": self.tree_features,
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaves,
@@ -305,7 +311,15 @@ class Boosted(RegressorMixin, BaseEstimator):
         """Return the sum over the trees, shape (n_samples,)."""
         check_is_fitted(self, "text_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray(self.native().predict(X, num_threads=1))
+        booster, found = self.native(), np.zeros(len(X))
+        for first in range(0, booster.num_trees(), TREES_AT_ONCE):
+            found += booster.predict(X, start_iteration=first, num_iteration=TREES_AT_ONCE, num_threads=1)
+        return found
+
+    def _alpha(self, y: np.ndarray) -> float:
+        """Return the residual from which on Huber's loss grows linearly."""
+        far = float(np.quantile(np.abs(y - np.median(y)), 0.99))
+        return max(HUBER, round(REACHED * far / (self.n_trees * self.learning_rate), 3))
 
     def native(self) -> Any:
         """Return LightGBM's booster, made of the text where it is not there yet.

@@ -217,6 +217,20 @@ def test_models_are_told_the_groups_where_asked() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
+def test_a_candidate_learns_from_so_many_rows_at_most_and_predicts_all(scheme: str) -> None:
+    fits: list[tuple[pd.DataFrame, np.ndarray, np.ndarray]] = []
+    capped = replace(spy(lambda X, y, g: fits.append((X, y, g))), most_rows=20)
+    data = make_data()
+    found = evaluate(data, [capped], schemes=[scheme])[scheme]
+    assert found.predictions.notna().all(axis=None)
+    for X, y, groups in fits:
+        rows = X["row"].to_numpy(dtype=int)
+        assert len(np.unique(rows)) == 20
+        np.testing.assert_array_equal(y, data.y[rows])
+        np.testing.assert_array_equal(groups, data.groups[rows])
+
+
+@pytest.mark.parametrize("scheme", ["kfold", "grouped"])
 def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(scheme: str) -> None:
     data = make_data(n=40, groups=4)
     extra = Data(

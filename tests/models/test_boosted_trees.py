@@ -30,6 +30,19 @@ def test_hubers_loss_is_the_mean_of_what_lies_close_and_counts_what_does_not_by_
         Boosted(loss="square").fit(rows, y)  # type: ignore[arg-type]
 
 
+def test_hubers_loss_reaches_targets_that_lie_far_apart() -> None:
+    rows, y = np.repeat([[0.0], [1.0]], 200, axis=0), np.repeat([0.0, 4.0], 200)
+    found = Boosted(loss="huber", max_leaves=2, n_trees=100).fit(rows, y).predict([[0.0], [1.0]])
+    np.testing.assert_allclose(found, [0.0, 4.0], atol=0.05)  # by steps of 0.007 at most it would move by 0.7
+
+
+def test_a_prediction_by_blocks_of_trees_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Boosted(n_trees=20).fit(X, X[:, 0] * X[:, 1])
+    whole = model.predict(X)
+    monkeypatch.setattr(learners, "TREES_AT_ONCE", 7)
+    np.testing.assert_allclose(model.predict(X), whole, rtol=1e-14)
+
+
 def test_rows_and_columns_give_the_same_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     y = X[:, 0] * X[:, 1]
     by_columns = Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X)
