@@ -138,9 +138,17 @@ LISTED: Final = 20
 
 
 def metrics_of(
-    dataset: Dataset, measured: Measurements, competition: Competition, model: Deployed, predictions: pd.DataFrame
+    dataset: Dataset,
+    measured: Measurements,
+    competition: Competition,
+    model: Deployed,
+    predictions: pd.DataFrame,
+    digest: str,
 ) -> dict[str, Any]:
-    """Return what ``metrics.json`` holds; `predictions` are those of the competition (`Competition.table`)."""
+    """Return what ``metrics.json`` holds.
+
+    `predictions` are those of the competition (`Competition.table`), `digest` is the `data_hash` of the data set.
+    """
     report = dataset.report
     irregular, odd = irregular_rows(dataset, measured.irregular)
     notes = [*map(repr, (*measured.notes, *report.get("remarks", ()), *competition.notes))]
@@ -153,7 +161,7 @@ def metrics_of(
             "target": dataset.target.name,
             "metric": dataset.metric,
             "features_available": dataset.X.shape[1],
-            "sha256": data_hash(dataset),
+            "sha256": digest,
             "rejected": measured.rejected_by_reason,
             "rejected_at": measured.rejected_at,
             "unpaired_host": report.get("host_only"),

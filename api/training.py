@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,8 @@ class Trained:
         The run over other devices that it was trained with.
     kept : KeptFits or None
         Where the fits of its cross-validation are kept until the run is saved.
+    digest : str
+        `data_hash` of the data set.
     """
 
     dataset: Dataset
@@ -82,6 +84,23 @@ class Trained:
     measured: Measurements
     prior: TrainedModel | None = None
     kept: KeptFits | None = None
+    digest: str = ""
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What the saved model says of itself beside its estimator."""
+        dataset, model = self.dataset, self.model
+        manifest = {
+            "features": artifact.describe_features(dataset.X, dataset.recipe.units),
+            "data_sha256": self.digest or data_hash(dataset),
+            "recipe": dataset.recipe.to_dict(),
+            "host": dataset.host.name if dataset.host else None,
+            "target": dataset.target.name,
+            "metric": dataset.metric,
+            **({"prior": sorted(devices_of(self.prior))} if self.prior else {}),
+            **model.manifest(),
+        }
+        return {**manifest, "answers": _as_loaded(self, manifest).answers(dataset.rows)}
 
 
 class Run:
@@ -463,7 +482,7 @@ def train(
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
         chosen = names_of(models, "models"), names_of(without, "without") or ()
         of = {
-            "rows, groups or features": data_hash(dataset),
+            "rows, groups or features": (digest := data_hash(dataset)),
             "host": names[0] if host else "",
             "target": own.name,
             "metric": metric,
@@ -477,9 +496,9 @@ def train(
         )  # fmt: skip
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
         model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
-    trained = Trained(dataset, model, measured, known, kept)
+    trained = Trained(dataset, model, measured, known, kept, digest)
     predictions = competition.table(dataset)
-    metrics = metrics_of(dataset, measured, competition, model, predictions)
+    metrics = metrics_of(dataset, measured, competition, model, predictions, digest)
     metrics["provenance"] = provenance(asked, measured, where, seed)
     for cv in metrics["cv"] if trees else ():
         cv["trees"] = forests[cv["scheme"]]
@@ -559,31 +578,16 @@ def load(folder: str | Path) -> Run:
 
 def _save_model(folder: Path, trained: Trained) -> None:
     """Write ``model/``: the estimator, and a manifest with all that predict needs."""
-    artifact.save(folder, trained.model.estimator, _manifest(trained), trained.dataset.X)
+    artifact.save(folder, trained.model.estimator, trained.manifest, trained.dataset.X)
     if trained.prior is not None:
         artifact.save_again(folder / artifact.PRIOR, trained.prior.saved)
 
 
 def trained_model(trained: Trained) -> TrainedModel:
     """Return the model as a run folder would give it back: its manifest as JSON holds it."""
-    return _as_loaded(trained, _manifest(trained))
+    return _as_loaded(trained, trained.manifest)
 
 
 def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
     saved = artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest)))
     return TrainedModel.of(saved, prior=trained.prior)
-
-
-def _manifest(trained: Trained) -> dict[str, Any]:
-    dataset, model = trained.dataset, trained.model
-    manifest = {
-        "features": artifact.describe_features(dataset.X, dataset.recipe.units),
-        "data_sha256": data_hash(dataset),
-        "recipe": dataset.recipe.to_dict(),
-        "host": dataset.host.name if dataset.host else None,
-        "target": dataset.target.name,
-        "metric": dataset.metric,
-        **({"prior": sorted(devices_of(trained.prior))} if trained.prior else {}),
-        **model.manifest(),
-    }
-    return {**manifest, "answers": _as_loaded(trained, manifest).answers(dataset.rows)}

@@ -22,7 +22,7 @@ from ..hardware import EVERY
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
-from ..models.suite import POOLED, QUICK, Columnar, baselines, of_prior, suite
+from ..models.suite import LEARNT, POOLED, QUICK, Columnar, baselines, of_prior, suite
 from ..remarks import Remark, joined, remark
 from ..table.measurements import quantity
 from ..workers import Jobs, one_thread
@@ -213,7 +213,7 @@ def compete(
         raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
     single = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
-    notes += _sampled(contestants, len(dataset) - len(dataset) // few)
+    notes += _sampled(contestants, len(dataset), few)
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
@@ -257,17 +257,18 @@ def compete(
     return Competition(both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved)
 
 
-def _sampled(candidates: Sequence[Candidate], rows: int) -> list[Remark]:
-    """Return a remark where some candidates learn from fewer rows than the ``rows`` of a fit without a fold."""
+def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:
+    """Return a remark where candidates, or intervals, learn from fewer than all of the ``rows`` that they might."""
     by_most: dict[int, list[str]] = {}
     for one in candidates:
-        if one.most_rows is not None and one.most_rows < rows:
+        if one.most_rows is not None and one.most_rows < rows - rows // folds:
             by_most.setdefault(one.most_rows, []).append(one.name)
-    if not by_most:
-        return []
+    if rows > LEARNT:
+        by_most.setdefault(LEARNT, []).append("intervals")
     parts = [f"{', '.join(names)} from {most:,}" for most, names in sorted(by_most.items())]
-    text = f"a fit learns from so many rows at most, drawn at random: {'; '.join(parts)}"
-    return [remark("rows-drawn", text, most=tuple((name, most) for most, names in by_most.items() for name in names))]
+    text = f"learnt from so many rows at most, drawn at random: {'; '.join(parts)}"
+    most = tuple((name, most) for most, names in by_most.items() for name in names)
+    return [remark("rows-drawn", text, most=most)] if parts else []
 
 
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:

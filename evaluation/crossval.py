@@ -298,35 +298,52 @@ def _undone(tasks: Sequence[Task], course: Course, kept: KeptFits) -> list[Task]
     return undone
 
 
+class _Fold:
+    """What the candidates of a fold are fitted to and asked for: arrays made once, which none of them writes to."""
+
+    def __init__(self, task: Task, shared: _Shared) -> None:
+        self.scheme, self.fold, self.shared = task.scheme, task.fold, shared
+        self.held_out = shared.fold_of[task.scheme] == task.fold
+        self.asked = shared.frame(shared.X.T[:, self.held_out].T)
+        self._learnt: dict[tuple[bool, int | None], tuple[BoolArray, pd.DataFrame, FloatArray, NDArray | None]] = {}
+
+    def learnt(self, candidate: Candidate) -> tuple[BoolArray, pd.DataFrame, FloatArray, NDArray | None]:
+        """Return which paired rows a candidate learns from, then as `_Shared.training`."""
+        key = candidate.uses_unpaired, candidate.most_rows
+        if key not in self._learnt:
+            train = drawn(~self.held_out, candidate.most_rows)
+            X, y, told = self.shared.training(self.scheme, self.fold, train, candidate.uses_unpaired)
+            self._learnt[key] = train, self.shared.frame(X), y, told
+        return self._learnt[key]
+
+
 def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:
     """Fit candidates without one fold and predict the fold; what several of them need is worked out once."""
-    memo = Memo()
-    return [_fit_one(candidate, task.scheme, task.fold, shared, memo) for candidate in task.candidates]
+    memo, fold = Memo(), _Fold(task, shared)
+    return [_fit_one(candidate, fold, memo) for candidate in task.candidates]
 
 
-def _fit_one(candidate: Candidate, scheme: str, fold: int, shared: _Shared, memo: Memo) -> Outcome:
+def _fit_one(candidate: Candidate, fold: _Fold, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
-    held_out = shared.fold_of[scheme] == fold
-    train = drawn(~held_out, candidate.most_rows)
-    X, y, told = shared.training(scheme, fold, train, candidate.uses_unpaired)
+    shared, own = fold.shared, (candidate.name, fold.scheme, fold.fold)
+    train, rows, y, told = fold.learnt(candidate)
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
-            campaigns = shared.campaigns_of(scheme, fold) if candidate.uses_unpaired else None
-            rows = shared.frame(X)
+            campaigns = shared.campaigns_of(fold.scheme, fold.fold) if candidate.uses_unpaired else None
             fitted = fit(estimator, rows, y, told, memo=memo, campaigns=campaigns)
             seconds = time.perf_counter() - start
-            predicted = _predict(fitted, shared.frame(shared.X[held_out]))
+            predicted = _predict(fitted, fold.asked)
             seen = drawn(train, MOST_SEEN)
             e_in = e_out(shared.y[seen], _predict(fitted, shared.frame(shared.X[seen])))
             used = selected_features(fitted)
         except Exception as error:
             seconds, why = time.perf_counter() - start, one_line(error)
-            return Outcome(candidate.name, scheme, fold, None, np.nan, seconds, seconds, None, _texts(caught), why)
+            return Outcome(*own, None, np.nan, seconds, seconds, None, _texts(caught), why)
     count, took = None if used is None else len(used), time.perf_counter() - start
-    return Outcome(candidate.name, scheme, fold, predicted, e_in, seconds, took, count, _texts(caught), None)
+    return Outcome(*own, predicted, e_in, seconds, took, count, _texts(caught), None)
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:

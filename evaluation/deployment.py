@@ -23,9 +23,10 @@ from ..features.matrix import DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGr
 from ..hardware import EVERY
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
+from ..models.suite import LEARNT
 from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, law_table
-from .crossval import SCHEMES, Progress, evaluate
+from .crossval import SCHEMES, Progress, drawn, evaluate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
 from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
@@ -140,14 +141,15 @@ def deploy(
     scheme = competition.scheme
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
     predicted = result.predictions[best.name].to_numpy()
-    within = _within(dataset, predicted, result.folds, scheme)
+    inside = _within(dataset, predicted, result.folds, scheme)
+    within = drawn(inside, LEARNT)
     known = dataset.y[within], predicted[within], dataset.groups[within]
     learnt, scale = learn_difficulty(dataset.X, *known, scheme, rows=within), None
     if learnt is not None:
         scale = learnt.difficulty.scale(dataset.X, predicted)
         scale[within] = learnt.scale
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale, within=within)
-    told = {scheme: {"known": (within, learnt)}}
+    told = {scheme: {"known": (inside, learnt)}}
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
@@ -331,15 +333,17 @@ def _calibrated(
 ) -> tuple[Spread, dict[str, Any]]:
     """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
 
-    They are for rows within the trained range, and so calibrated on those (`_within`); or with ``beyond`` for all.
-    ``known`` are these rows and how difficult they are, where that was worked out before.
+    They are for rows within the trained range, and so calibrated on those (`_within`); or with ``beyond`` for all. Of
+    more than `LEARNT` so many are drawn at random. ``known`` are the rows within, and how difficult those are that were
+    drawn, where that was worked out before.
     """
     if predicted is None or folds is None:
         found = evaluate(
             dataset, [model], schemes=(scheme,), folds=max(count, 2), seed=seed, tell_groups=("grouped",)
         )[scheme]  # fmt: skip
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds
-    seen = known[0] if known else ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
+    within = known[0] if known else ~np.isnan(predicted) if beyond else _within(dataset, predicted, folds, scheme)
+    seen = drawn(within, LEARNT)
     y, groups = dataset.y[seen], dataset.groups[seen].astype(str)
     whole, predicted, folds = predicted, predicted[seen], folds[seen]
     with one_thread():  # many small products: threads would wait for each other
@@ -352,7 +356,7 @@ def _calibrated(
         {"group": str(group), "rows": int(size), "coverage": float(mean)}
         for group, size, mean in worst.head(WORST).itertuples()
     ]
-    counts = {"rows": len(y), "rows_beyond": int((~np.isnan(whole)).sum()) - len(y)}
+    counts = {"rows": len(y), "rows_beyond": int((~np.isnan(whole)).sum() - within.sum())}
     held = {
         "model": model.name,
         **covered(y, predicted, groups, lower, upper)._asdict(),

@@ -355,8 +355,7 @@ def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, re
 
 
 def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
-    order = np.argsort(code, kind="stable")
-    return np.add.reduceat(values[order], np.r_[0, np.cumsum(np.bincount(code))[:-1]], axis=0)
+    return np.stack([np.bincount(code, column) for column in values.T], axis=1).astype(np.float64, copy=False)
 
 
 def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[FloatArray]:

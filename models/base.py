@@ -143,7 +143,13 @@ def _parameters(value: Any) -> Hashable:
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     """Return whether two arrays hold the same bytes, NaN included."""
-    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
+    if a is b or a.__array_interface__ == b.__array_interface__:  # the same memory, seen twice
+        return True
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype == np.float64:  # bit by bit, without a copy of either
+        return bool((a.view(np.int64) == b.view(np.int64)).all())
+    return a.tobytes() == b.tobytes()
 
 
 def fit(

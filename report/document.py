@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from ..output import visible
 from ..remarks import Remark
@@ -364,6 +364,9 @@ class Later(Mapping[str, Any]):
         return len(self._made())
 
 
+_NUMBERS: Final = {float, int, type(None)}
+
+
 def printable(shown: Any) -> Any:
     """Return what is shown (a part, a section, JSON, a text) with every text made visible (`output.visible`)."""
     if isinstance(shown, str):
@@ -371,7 +374,7 @@ def printable(shown: Any) -> Any:
     if isinstance(shown, Mapping):
         return {printable(key): printable(value) for key, value in shown.items()}
     if isinstance(shown, list | tuple):
-        return type(shown)(map(printable, shown))
+        return shown if {*map(type, shown)} <= _NUMBERS else type(shown)(map(printable, shown))
     if is_dataclass(shown) and not isinstance(shown, type):
         return replace(shown, **{one.name: printable(getattr(shown, one.name)) for one in fields(shown)})
     return shown

@@ -43,12 +43,15 @@ def run() -> fc.Run:
 def test_a_run_says_how_many_rows_its_models_learn_from_where_these_are_not_all(
     run: fc.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flopcast.models.suite.LEARNT", 40)
+    for where in ("models.suite", "evaluation.deployment"):
+        monkeypatch.setattr(f"flopcast.{where}.LEARNT", 40)
     few = fc.train(measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1)
     assert [note for note in few.metrics["data"]["notes"] if "rows-drawn" in note and "Additive from 40" in note]
     assert not any("rows-drawn" in note for note in run.metrics["data"]["notes"])
     assert len(few.predictions) == len(run.predictions)
     assert few.selected["e_out"] != run.selected["e_out"]
+    held, whole = (one.metrics["intervals"]["schemes"]["grouped"] for one in (few, run))
+    assert (held["rows"], whole["rows"] > 40, held["rows_beyond"]) == (40, True, whole["rows_beyond"])
 
 
 def test_features_are_those_of_each_row_on_its_own_device() -> None:
