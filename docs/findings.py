@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,23 +66,37 @@ CURES = {
 """Code -> what to do, where what is said does not end with it."""
 
 
+_CALL = re.compile(r"\b(remark|Alike)\(")
+
+
+@cache
 def findings() -> dict[str, tuple[str, str]]:
     """Return code -> the area that reports it, and what it says, with … for the figures and names of the case."""
     found: dict[str, tuple[str, str]] = {}
     for area in AREAS:
         for path in sorted((ROOT / area).rglob("*.py")) if (ROOT / area).is_dir() else [ROOT / area]:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            lines = [at for at, line in enumerate(text.splitlines(), 1) if _CALL.search(line)]
+            listed = path.relative_to(ROOT).as_posix() in LISTED
+            if not lines and not listed:
+                continue
+            tree = ast.parse(text)
             module = ".".join(["flopcast", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
-            for function in (*(one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)), tree):
+            functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+            for function in (*(one for one in functions if _within(one, lines)), tree):
                 for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
                     if getattr(call.func, "id", "") in ("remark", "Alike") and call.args:
                         code = _code(call.args[0], module)
-                        if code is not None:
-                            found.setdefault(code, (area, _said(call, function)))
-            if path.relative_to(ROOT).as_posix() in LISTED:
+                        if code is not None and code not in found:
+                            found[code] = (area, _said(call, function))
+            if listed:
                 for code, said in _listed(tree):
                     found.setdefault(code, (area, said))
     return {code: ("table", text) for code, text in REASONS.items()} | found
+
+
+def _within(function: ast.FunctionDef, lines: list[int]) -> bool:
+    return any(function.lineno <= line <= (function.end_lineno or 0) for line in lines)
 
 
 def _listed(tree: ast.AST) -> Iterator[tuple[str, str]]:

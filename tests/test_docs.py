@@ -52,7 +52,20 @@ def test_every_reference_leads_somewhere_and_the_first_page_to_what_is_asked_for
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("generated", "gallery"))
     for path in ROOT.glob("*.md"):
         shutil.copy(path, tmp_path)
-    command = (sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0", "docs", "out")
+    command = (
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-D",
+        "plot_gallery=0",
+        "-D",
+        "html_theme=basic",
+        "docs",
+        "out",
+    )
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     first = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
