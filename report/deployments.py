@@ -58,7 +58,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         lead=f"{work}{rate}{_limits(asked)}; intervals of {100 * level:g} %",
         opening=[_answer(choice), lines(_surer(choice)), Lines(remarked(choice.remarks), "list")],
         sections=[
-            Section("Throughput and speed", [Figure(partial(front_figure, choice), _FRONT)], "front", "Front"),
+            Section("Throughput and speed", [Figure(partial(front_figure, choice), _FRONT, "ways")], "front", "Front"),
             Section("Any of them", _chooser(choice), "choose", "Choose"),
             Section("Ways", _tables(choice), "ways", "Ways"),
         ],
@@ -66,7 +66,10 @@ def deployments_document(choice: Choice, level: float) -> Document:
     )
 
 
-_FRONT: Final = "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its interval"
+_FRONT: Final = (
+    "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its interval; circles: the "
+    "rows of the table below"
+)
 
 
 def _limits(asked: Question) -> str:
@@ -243,7 +246,15 @@ def front_figure(choice: Choice) -> go.Figure:
     The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit of the pace.
     """
     asked, drawn = choice.question, go.Figure()
-    kinds = list(choice.fronts.groupby("gpu", sort=False))
+    kinds, rows_of = list(choice.fronts.groupby("gpu", sort=False)), choice.best.reset_index(drop=True)
+    rows_of = rows_of[(rows_of["tokens_per_s_per_user"] > 0) & (rows_of["tokens_per_s_per_gpu"] > 0)]
+    circles = {"marker": {"color": NEUTRAL, "size": 9, "symbol": "circle-open"}, "mode": "markers", "name": ""}
+    x, y, texts = (
+        rows_of["tokens_per_s_per_user"],
+        rows_of["tokens_per_s_per_gpu"],
+        [way(one) for _, one in rows_of.iterrows()],
+    )
+    drawn.add_trace(go.Scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles))
     for place, (gpu, own) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
         x, y = own["tokens_per_s_per_user"], own["tokens_per_s_per_gpu"]

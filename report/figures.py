@@ -119,7 +119,16 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     for row in ranked:
         if row["name"] == name:
             figure.add_trace(_curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"]))
-    return styled(figure, 460, {"traceorder": "reversed"}, **_SHARES)
+    told = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
+    named = [trace for trace in figure.data if trace.name in {escape(str(one)) for one in told}]
+    named.sort(key=lambda trace: np.mean(trace.y))
+    names = []
+    for level, trace in zip(
+        np.linspace(20, 85, len(named)), named, strict=True
+    ):  # the lower a curve, the further right
+        at = int(np.argmax(np.asarray(trace.y) >= level))
+        names.append(_named(trace.name, trace.x[at], trace.y[at], trace.line.color, ax=24, ay=14, xanchor="left"))
+    return styled(figure, 460, {"traceorder": "reversed"}, annotations=names, **_SHARES)
 
 
 def inlier_chart(errors: Mapping[str, ArrayLike], title: str = "share of workloads predicted within an error") -> Chart:
@@ -409,8 +418,13 @@ def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike,
     place, count = line
     across, up = np.log10(np.asarray(x, dtype=float)), np.log10(np.asarray(y, dtype=float))
     at = (place + 1) * len(across) // (count + 1)
-    look = {"font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour}
-    figure.add_annotation(text=escape(name), x=across[at], y=up[at], ax=28, ay=-24, **look)
+    figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
+
+
+def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:
+    """Return the name of a line as an annotation with an arrow to a point of it."""
+    look = {"font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour, "arrowwidth": 1}
+    return {"text": name, "x": x, "y": y, **look, **place}
 
 
 def panels(figure: go.Figure, height: int) -> go.Figure:

@@ -619,7 +619,10 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
         )
-        _add_curve(drawn, ", ".join(told) or "answer", [_at(over, one) for one in points], points, look)
+        name, x = ", ".join(told) or "answer", [_at(over, one) for one in points]
+        _add_curve(drawn, name, x, points, look)
+        if len(found) > 1:
+            name_line(drawn, name, (place, len(found)), x, [one.predicted for one in points], look["color"])
     unit = served[0].unit
     label = "seconds" if unit == "s" else unit
     drawn.update_xaxes(type="log")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from math import nan
@@ -409,10 +410,12 @@ def _next(model: Metrics | None, run: Path | None) -> list[str]:
 
 def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool) -> Section:
     """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
-    heading, said = scheme(cv), lines(verdict(cv)).lines
+    heading, said, whole = scheme(cv), lines(verdict(cv)).lines, model_table(cv, medium="page")
+    best = model_table(cv, every=False, caption=f"The best of each family. {CAPTION}", medium="page")
+    more = len(whole.rows) > len(best.rows)
     parts: list[Part] = [
         Lines(said, "answer", medium="page"),
-        model_table(cv, medium="page"),
+        *([best, replace(whole, folded=f"All {len(whole.rows)} models and rules", caption="")] if more else [whole]),
         model_table(cv, every=every, caption=CAPTION if last else "", medium="terminal"),
         *([Lines(said, "answer", medium="terminal")] if every else ()),
     ]
@@ -480,7 +483,7 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 
     found: dict[str, list[Metrics]] = {}
     for entry in ranking:
-        if entry.get("value") is not None:
+        if entry.get("value") or (entry.get("value") == 0 and "p-value" in str(entry["measure"])):  # 0: adds nothing
             found.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
         Column("#", "number"), Column("feature", "name"), Column("value", "number"), Column("sign"),
