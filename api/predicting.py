@@ -147,8 +147,8 @@ def predict(
             with suppress(TogetherError):
                 if batches is not None:
                     return _in_batches(asked, batches, file)
-        rows, notes = read_rows(tables, **options)
-        chosen = select(rows.assign(**{PLACE: np.arange(len(rows))}), where)
+        chosen, notes = read_rows(tables, where=where, **options)
+        chosen = chosen.reset_index(names=PLACE)
         if target_cost is not None:
             chosen = with_target_cost(chosen, target_cost)
         found = _at_once(asked, chosen, notes, given, started)

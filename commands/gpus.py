@@ -14,7 +14,9 @@ EXAMPLES = ("flopcast gpus MI300X MI355X",)
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="GPUs to compare.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="GPUs to compare.", autocompletion=opt.gpu_names)
+    ] = None,
     sources: Annotated[
         bool, opt.option("Say where the figures come from, and what others have measured.", spelt="--sources")
     ] = False,

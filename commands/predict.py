@@ -29,6 +29,7 @@ def command(
         str | None, opt.option("Answer for what was never trained: law, the roofline at trained rates.", "law")
     ] = None,
     need: opt.NeedOption = None,
+    every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
@@ -63,4 +64,4 @@ def command(
         return
     found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
     found = found if told is None else found.with_remark("need", told)
-    show(found, *([out] if out else []), rows=prediction.report["n"])
+    show(found, *([out] if out else []), rows=prediction.report["n"], every=every)

@@ -5,6 +5,7 @@ A new format is one class: subclass :class:`Reader`, decorate it with :func:`reg
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -315,4 +316,5 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is text in UTF-16: save it in UTF-8"
     first = head.split(b"\n", 1)[0].decode(errors="replace").strip()
-    return f"no supported format, it begins with {first[:60]!r}{f': {formats()}' if known else ''}"
+    needed = formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
+    return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"

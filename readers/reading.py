@@ -367,6 +367,7 @@ REPEATS_STAY = remark(
     "repeats-stay-rows", "repeats stay rows of their own; shuffled folds then predict another run of a known problem"
 )
 REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem were merged, the median kept")
+_PLACE = "_place"  # of a row among all
 TABLE = "the table"
 """What messages call a table in memory."""
 _LISTED = 5  # files that an error names
@@ -442,23 +443,27 @@ def read_rows(
     defaults: Mapping[str, str] | None = None,
     timed: bool = True,
     keep: Collection[str] = (),
+    where: Where = None,
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
 
     Parameters and errors are those of `read`; where rows are not `timed`, they need neither a duration nor a device.
-    They are as `table.measurements.judge` returns them: nothing merged, nothing left out, reasons in `_refused`.
+    They are as `table.measurements.judge` returns them: nothing merged, nothing left out but by `where`, reasons in
+    `_refused`. The index is the place of each among all.
     """
     check_keep(keep)
     options = Options(dict(units or {}), dict(defaults or {}), timed)
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
-    every = pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
+    whole = fill_text(pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True))
+    every = select(whole.reset_index(names=_PLACE), where)
+    _leave_out(whole, every, where, found)
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
         held, _ = _held(every[usable].reset_index(drop=True), found, keep)
         for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
             every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], values)
-    rows = fill_text(every.drop(columns=ORDER))
+    rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
         raise _unusable(rows.rename(columns=names)[list(names.values())])
@@ -643,14 +648,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
         raise _unusable(rejected)
     whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
-    if len(every) < len(whole):
-        # Files of which no row was asked for are named in one remark.
-        before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
-        files = [found.labels[place] for place in sorted(before - after)]
-        found.leave_out(files, set(whole["device"]) - set(every["device"]))
-        asked = ", ".join(map(str, conditions(where)))
-        for file in files:
-            found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
+    if files := _leave_out(whole, every, where, found):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
     held, above = _held(every, found, options.keep)
     refused = held.reason != ""
@@ -680,6 +678,19 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     if len(first):
         first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
+
+
+def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Found) -> list[str]:
+    """Forget what concerns files and devices of which no row was asked for; the files, returned, are in one remark."""
+    if len(every) == len(whole):
+        return []
+    before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
+    files = [found.labels[place] for place in sorted(before - after)]
+    found.leave_out(files, set(whole["device"]) - set(every["device"]))
+    asked = ", ".join(map(str, conditions(where)))
+    for file in files:
+        found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
+    return files
 
 
 def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd.DataFrame:

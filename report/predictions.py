@@ -200,11 +200,10 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
         opening=[
             Facts(tuple(_counts(report))),
             lines([f"{middle}, {spread}"]),
-            Lines(remarked(report["notes"])),
             first_rows(frame, report),
             *speedup_parts(report),
         ],
-        closing=[lines([] if whole or len(frame) <= _ROWS else [more])],
+        closing=[lines([] if whole or len(frame) <= _ROWS else [more]), Lines(remarked(report["notes"]))],
         data=report,
     )
 
