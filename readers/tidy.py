@@ -62,6 +62,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "cols": ("columns",),
     "repeats": ("repetitions", "num_repeats", "n_repeats", "num_iters"),
 }
+_OF_BENCHMARKS = {
+    "mean_ttft_ms": "ttft_ms", "mean_tpot_ms": "tpot_ms", "output_throughput": "output_tokens_per_s",
+    "random_input_len": "input_len", "random_output_len": "output_len", "max_concurrency": "concurrency",
+    "tensor_parallel_size": "tp", "backend": "engine", "model_id": "model",
+}  # fmt: skip
+"""Columns of tables of what vllm bench serve wrote -> ours."""
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(
     {"", "duration", "latency", "time", "t", "dur", "elapsed", "elapsed_time", "runtime", "run_time", "execution_time"}
@@ -95,6 +101,8 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     table = table.rename(columns=dict(options.renames))
+    if "mean_ttft_ms" in table:
+        table = table.rename(columns={name: ours for name, ours in _OF_BENCHMARKS.items() if ours not in table})
     if {_START, _END} <= set(table) and not any(_split(str(name))[1] in TIME_UNITS for name in table):
         start, end = (pd.to_numeric(table[name], errors="coerce") for name in (_START, _END))
         table = table.assign(duration_ns=end - start).drop(columns=[_START, _END])

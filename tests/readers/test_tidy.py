@@ -58,6 +58,12 @@ def test_the_unit_stands_in_the_columns_name(tmp_path: Path, column: str, micro:
             "gpu,KernelName,op,dtype,m,n,k,BeginNs,EndNs,DurationNs", "MI300X,g,gemm,fp16,1,2,3,5,7005,7000",
             {"kernel": "g", "duration_us": 7.0},
         ),
+        (
+            "gpu,op,dtype,model_id,backend,tensor_parallel_size,max_concurrency,random_input_len,random_output_len,"
+            "mean_ttft_ms,mean_tpot_ms,output_throughput",
+            "MI300X,serving,bf16,llama-3.1-8b,vllm,2,16,1024,129,120,9,1500",
+            {"ttft_ms": 120.0, "tpot_ms": 9.0, "tp": 2.0, "concurrency": 16.0, "duration_us": 1.272e6},
+        ),
     ],
 )  # fmt: skip
 def test_names_of_other_tools_are_taken_as_they_are(

@@ -143,7 +143,7 @@ def test_the_terminal_shows_counts_causes_and_the_first_rows(golden: Callable[[s
 
 def test_few_rows_and_rows_written_elsewhere_need_no_file() -> None:
     for frame, whole in ((predictions(), False), (predictions(12), True)):
-        (closing,) = predictions_document(frame, reported(frame), whole=whole).closing
+        closing, _ = predictions_document(frame, reported(frame), whole=whole).closing
         assert closing.lines == ()
 
 
