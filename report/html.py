@@ -141,6 +141,17 @@ class Shown:
 
     files: ClassVar[tuple[str, ...]]
 
+    def __init_subclass__(cls, **how: Any) -> None:
+        """Give each kind the short text of `__repr__`, as a dataclass would make one of all its fields."""
+        super().__init_subclass__(**how)
+        if "__repr__" not in cls.__dict__:
+            type.__setattr__(cls, "__repr__", Shown.__repr__)
+
+    def __repr__(self) -> str:
+        whole = self.document()
+        answers = [part.answer for part in whole.opening if isinstance(part, Headline)]
+        return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"
+
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are those of the JSON."""
         raise NotImplementedError
