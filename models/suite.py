@@ -190,7 +190,7 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
     residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
     terms = [*data.additive, "op=*"]
     sums = {**_linear(seed), "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)}
-    mlp, forest = MLP(random_state=seed), Forest(max_trees=256, max_work=2**20, random_state=seed)
+    mlp, forest = MLP(random_state=seed), Forest(max_trees=128, max_work=2**20, random_state=seed)
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         *(
