@@ -116,7 +116,7 @@ class Competition:
         """
         whole = {"group": dataset.groups.astype(str)}
         if "source" in dataset.rows:
-            whole["source"] = dataset.rows["source"].to_numpy(dtype=object).astype(str)
+            whole["source"] = dataset.rows["source"].to_numpy(dtype=object)
         parts: list[tuple[str, str, FloatArray]] = [
             (scheme, str(name), every[name].to_numpy())
             for scheme, result in self.evaluation.schemes.items()
@@ -127,7 +127,8 @@ class Competition:
         at, sizes = np.concatenate(rows), [len(one) for one in rows]
         found: dict[str, Any] = {"row": at}
         for column, names in (("scheme", [part[0] for part in parts]), ("model", [part[1] for part in parts])):
-            found[column] = pd.Categorical(names)[np.repeat(np.arange(len(parts)), sizes)]
+            each: Any = pd.Categorical(names)
+            found[column] = pd.Categorical.from_codes(np.repeat(each.codes, sizes), dtype=each.dtype)
         found["observed"] = dataset.y[at]
         found["predicted"] = np.concatenate([part[2][own] for part, own in zip(parts, rows, strict=True)])
         found["ape"] = ape(found["observed"], found["predicted"])
@@ -180,9 +181,9 @@ def compete(
 
     ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
     ``progress`` and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`).
-    With ``quick`` only the models `models.suite.QUICK` run, in this process, and the notes say so. The saved model is
-    chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme
-    out; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
+    With ``quick`` only the models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The
+    saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the
+    other scheme out; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
 
     Raises
     ------
@@ -197,7 +198,7 @@ def compete(
         raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
     ran: tuple[str, ...] = ()
     if quick:
-        jobs = 1  # to start other processes takes longer than these fits
+        jobs = 1 if isinstance(jobs, int) else jobs  # to start other processes takes longer than these fits
         models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)

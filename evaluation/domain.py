@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, Self
@@ -100,12 +100,17 @@ class TrainedRange:
         if X.empty:
             raise DataError("the trained range needs at least one row and one feature: there are no training data")
         values = X.to_numpy(dtype=np.float64)
-        missing = np.isnan(values)
-        low = np.where(missing, np.inf, values).min(axis=0)
-        high = np.where(missing, -np.inf, values).max(axis=0)
-        never = missing.all(axis=0)
-        low[never], high[never] = np.nan, np.nan
-        return cls(tuple(map(str, X.columns)), low, high, np.any(missing, axis=0))
+        low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)  # NaN where all are
+        return cls(tuple(map(str, X.columns)), low, high, np.any(np.isnan(values), axis=0))
+
+    @classmethod
+    def together(cls, parts: Sequence[TrainedRange]) -> Self:
+        """Return the range of the rows of all parts, which have the same features."""
+        low, high = np.fmin.reduce([one.low for one in parts]), np.fmax.reduce([one.high for one in parts])
+        gaps = np.any([one.gaps for one in parts], axis=0)
+        kinds = dict.fromkeys(kind for one in parts for kind in one.own)
+        own = {kind: cls.together([one.own[kind] for one in parts if kind in one.own]) for kind in kinds}
+        return cls(parts[0].names, low, high, gaps, own)
 
     def check(self, X: pd.DataFrame) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.
@@ -278,11 +283,11 @@ def trained_range(X: pd.DataFrame) -> TrainedRange:
 
 def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
     """Return whether each row, (n,), lies in the range of the features X (n × p) of the rows of all other folds."""
-    inside = np.zeros(len(X), dtype=bool)
-    for fold in np.unique(folds):
-        test = folds == fold
-        if not test.all():
-            inside[test] = ~trained_range(X[~test]).check(X[test]).extrapolated
+    inside, numbers = np.zeros(len(X), dtype=bool), np.unique(folds).tolist()
+    ranges = {fold: trained_range(X[folds == fold]) for fold in numbers}
+    for fold in numbers if len(numbers) > 1 else ():
+        others, test = TrainedRange.together([ranges[one] for one in numbers if one != fold]), folds == fold
+        inside[test] = ~others.check(X[test]).extrapolated
     return inside
 
 

@@ -650,6 +650,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     every = select(whole, where)
     if files := _leave_out(whole, every, where, found):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
+        every = _with_own_columns(every, frames)
     held, above = _held(every, found, options.keep)
     refused = held.reason != ""
     if refused.any():
@@ -678,6 +679,13 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     if len(first):
         first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
+
+
+def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return rows without the columns that only those of the frames have of which no row is left."""
+    files = set((rows[ORDER] // MOST_LINES).unique())
+    names = {name for one in frames if files & set((one[ORDER] // MOST_LINES).unique()) for name in one}
+    return rows[[name for name in rows if name in names]]
 
 
 def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Found) -> list[str]:

@@ -25,7 +25,7 @@ from flopcast.workers import _ANSWER, PACKAGES, Cluster, cpu_model, differences,
 
 if find_spec("distributed") is None:
     pytest.skip("Dask distributed (flopcast[cluster]) is not installed", allow_module_level=True)
-QUICK = {"host": "MI300X", "target": "MI355X", "models": ["NNLS"]}
+QUICK = {"host": "MI300X", "target": "MI355X", "quick": True}
 
 
 class Running:
