@@ -315,6 +315,7 @@ LAID: Final[dict[str, Maker]] = {
     "autumn.csv": table(lambda: pd.concat([products("MI300X", 2), products("MI355X", 3), newer()])),
     "simulated.csv": table(lambda: pd.concat([products("MI300X"), products("MI355X", 1)]).assign(simulated_s=3600.0)),
     "candidates.csv": table(lambda: products("MI300X", 2).assign(calls=10)),
+    "table.csv": table(lambda: products("MI300X").rename(columns={"m": "M_size", "duration_us": "latency"})),
     "mine.csv": table(lambda: products("MI300X").assign(latency=1e-3 * products("MI300X").pop("duration_us"))),
     "profiles/": counted,
     "runs/fp8": run,
