@@ -21,7 +21,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {', '.join(names)}"
+    return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {few(names, 40)}"
 
 
 def few(names: Iterable[object], most: int = 5) -> str:

@@ -117,17 +117,28 @@ def _legible(command: Any) -> Any:
 
 
 def _each_once(command: Any) -> Callable[..., Any]:
-    """Return `make_context` of a command, which refuses an option of one value that is given twice."""
+    """Return `make_context` of a command, which refuses an option given twice, and says all that is missing at once."""
     make = command.make_context
 
     def careful(name: str | None, args: list[str], *rest: Any, **kwargs: Any) -> Any:
-        words = args[: args.index("--")] if "--" in args else args
+        words = args[: args.index("--")] if "--" in args else [*args]
         for one in () if hasattr(command, "commands") else command.params:
             if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
                 given = [word for word in words if word.partition("=")[0] in one.opts]
                 if len(given) > 1:
                     opt.refuse(f"{max(one.opts, key=len)} is given {len(given)} times and takes one value")
-        return make(name, args, *rest, **kwargs)
+        try:
+            return make(name, args, *rest, **kwargs)
+        except Exception as error:
+            if type(error).__name__ != "MissingParameter":
+                raise
+            missed = error.param  # pyrefly: ignore[missing-attribute]
+            order = [one for one in command.params if one.required and one.param_type_name == "argument"]
+            later = order[order.index(missed) :] if missed in order else []  # an argument's place is all that tells it
+            options = [one for one in command.params if one.required and {*one.opts}.isdisjoint(words)]
+            names = [one.metavar or str(one.name) for one in later]
+            names += [max(one.opts, key=len) for one in options if one.param_type_name == "option"]
+            opt.refuse(f"{' and '.join(names)} must be given: see --help")
 
     return careful
 

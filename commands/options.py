@@ -19,6 +19,7 @@ from typer.models import ArgumentInfo
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import EVERY, GPU, all_gpus, find
 from ..output import check_output, visible
+from ..report.spelling import as_options
 from ..table.conditions import conditions
 
 P = ParamSpec("P")
@@ -550,8 +551,6 @@ def _is_killed_worker(error: Exception) -> bool:
 
 def refuse(line: str) -> NoReturn:
     """End a command with one line about what the user got wrong."""
-    from ..report.terminal import as_options  # here: it takes time
-
     print(f"error: {as_options(visible(' '.join(line.split())))}", file=sys.stderr)
     raise typer.Exit(USER_ERROR) from None
 

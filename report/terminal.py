@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from .. import output as files
 from ..output import visible
 from .document import Cell, Chart, Column, Document, Facts, Headline, Line, Lines, Part, Row, Table, Tone, printable
 from .formats import clock, counted
+from .spelling import as_options
 
 WIDTH: Final = 120
 """Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
@@ -154,18 +154,6 @@ def _lines(document: Document, console: Console) -> int:
     apart = Console(width=console.width, file=StringIO())
     print_document(apart, document, lambda part: part)
     return cast("StringIO", apart.file).getvalue().count("\n")
-
-
-def as_options(text: str) -> str:
-    """Return a message with the settings that it asks for as the command line spells them.
-
-    Examples
-    --------
-    >>> as_options("no column 'op': give default op=gemm")
-    "no column 'op': give --default op=gemm"
-    """
-    text = text.replace("rename of fc.read", "flopcast ingest FILE --rename NAME=COLUMN")
-    return re.sub(r"\bgive (default|unit) (?=\S+=)", r"give --\1 ", text)
 
 
 def _cut(text: str, width: int) -> str:

@@ -34,7 +34,8 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
     value = math.nan if found is None or factor is None else float(found[1]) * factor
     if not 0 < value < math.inf:
         named = ", ".join(f"5{unit}" for unit in units if unit)
-        raise ParameterError(parameter, f"must be a number above 0, with or without its unit ({named}), got {given!r}")
+        units_too = f", with or without its unit ({named})" if named else ""
+        raise ParameterError(parameter, f"must be a number above 0{units_too}, got {given!r}")
     return value
 
 

@@ -1,0 +1,17 @@
+"""Messages as the command line spells what they ask for; imports nothing, so that a command refuses at once."""
+
+from __future__ import annotations
+
+import re
+
+
+def as_options(text: str) -> str:
+    """Return a message with the settings that it asks for as the command line spells them.
+
+    Examples
+    --------
+    >>> as_options("no column 'op': give default op=gemm")
+    "no column 'op': give --default op=gemm"
+    """
+    text = text.replace("rename of fc.read", "flopcast ingest FILE --rename NAME=COLUMN")
+    return re.sub(r"\bgive (default|unit) (?=\S+=)", r"give --\1 ", text)
