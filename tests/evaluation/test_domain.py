@@ -140,3 +140,12 @@ def test_rows_are_held_against_the_range_of_the_other_folds() -> None:
     X, folds = pd.DataFrame({"log2.m": [0.0, 1.0, 2.0, 9.0, 8.0]}), np.array([0, 1, 1, 2, 2])
     assert in_range_of_others(X, folds).tolist() == [False, True, True, False, False]
     assert in_range_of_others(X, np.zeros(5)).tolist() == [False] * 5
+
+
+def test_the_range_of_parts_is_that_of_their_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "log2.b", "never"]).assign(never=np.nan)
+    X.loc[[3, 35], "a"] = np.nan
+    X["op=gemm"], X["op=add"] = (np.arange(40) < 12).astype(float), (np.arange(40) >= 12).astype(float)
+    parts = [TrainedRange.of(X[first : first + 10], classes="op=") for first in range(0, 40, 10)]
+    assert json.dumps(TrainedRange.together(parts).to_dict()) == json.dumps(TrainedRange.of(X, classes="op=").to_dict())

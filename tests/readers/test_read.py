@@ -40,6 +40,13 @@ def test_formats_are_told_by_content_and_mixed_in_one_table(folder: Path) -> Non
     pd.testing.assert_frame_equal(read([folder]).frame, measured.frame)
 
 
+def test_columns_of_files_that_are_left_out_go_with_them(folder: Path) -> None:
+    assert {"layout", "m"} <= set(read([folder]).frame)
+    found = read([folder], where=["op=gemm"]).frame
+    assert "layout" not in found
+    assert found["m"].tolist() == [1.0, 1.0]
+
+
 def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
     for i in range(5):
         (folder / f"a8w8_tuned_gemm_{i}.csv").write_text(AITER.replace(",1,", f",{i + 2},"), encoding="utf-8")
