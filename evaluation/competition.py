@@ -214,7 +214,7 @@ def compete(
         raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
     single = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
-    notes += _sampled(contestants, len(dataset), few)
+    notes += _sampled((*analytic, *contestants), len(dataset), few)
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
     before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None

@@ -283,8 +283,8 @@ class KnownGroups:
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
         """Return the groups of a data set."""
-        devices = dataset.rows["device"].astype(str) if dataset.target == EVERY else ()
-        return cls(dataset.group_by, frozenset(dataset.groups.astype(str)), frozenset(devices))
+        devices = dataset.rows["device"].unique() if dataset.target == EVERY else ()
+        return cls(dataset.group_by, frozenset(map(str, pd.unique(dataset.groups))), frozenset(map(str, devices)))
 
     def nearness(self, rows: pd.DataFrame) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, or "" where it is one of them.

@@ -108,8 +108,8 @@ def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
     host's, or the target's roofline where there is no host.
     """
     fitted = [
-        Candidate("constant ratio", ConstantRatio(reference), RELATIVE),
-        Candidate("affine", Affine(reference), RELATIVE),
+        Candidate("constant ratio", ConstantRatio(reference), RELATIVE, most_rows=LEARNT),
+        Candidate("affine", Affine(reference), RELATIVE, most_rows=LEARNT),
     ]
     return [*(Candidate(law, AnalyticLaw(law), "no fitting") for law in laws), *fitted]
 
