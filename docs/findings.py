@@ -60,6 +60,44 @@ CURES = {
     "unlike-epochs": "pair tables of the same software, or choose with `--where`",
     "unmatched-pass": "profile all passes with the same command and input",
     "unseen-level": "train on rows that have it; the interval tells nothing of it",
+    "back-to-back": "nothing: mind it when sums of two GPUs' kernel times are compared",
+    "below-trained-range": "train on workloads as small, or mind the interval, which is wider there",
+    "before-first-step": "nothing: `flopcast clean` leaves them out",
+    "broken-lines": "export the file again",
+    "coarse-timer": "record with a finer clock, or longer kernels",
+    "contradicting-repeats": "keep the right one: nobody else can know which it is",
+    "device-by-gfx": "`--default device=NAME`, where it is the other",
+    "dimension-not-a-number": "correct the row named",
+    "far-off-neighbours": "measure again, or `--keep impossible` if it is true",
+    "impossible-duration": "record again; `--keep impossible` keeps them",
+    "infinite-duration": "correct the row named, or leave it out",
+    "launch-not-recorded": "begin the recording a step or two earlier: the shapes stand at the launch",
+    "launched-before": "begin the recording a step or two earlier",
+    "missing-dimension": "give it in the table, by `--default COLUMN=VALUE`, or map its name (`ingest --rename`); traces: "
+    "record with `record_shapes=True`",
+    "missing-value": "give the column that it is made of",
+    "negative-duration": "record again",
+    "never-in-training": "train on rows that have it",
+    "new-device-without-interval": "train with `--group device`",
+    "new-group-without-interval": "measure rows of more groups",
+    "no-activities": "profile with what the text names",
+    "no-device": "`--default device=NAME`",
+    "no-number-format": "`--default dtype_a=NAME`",
+    "no-operator": "record with `record_shapes=True`; kernels stay known by name and launch",
+    "operator-unknown": "record with `record_shapes=True`, and a step more",
+    "orphan": "begin the recording a step or two earlier",
+    "other-gpu": "fit a release to runs of that GPU: `flopcast calibrate`",
+    "other-model": "fit a release to runs of that model: `flopcast calibrate`",
+    "other-unit": "state the unit: `--unit COLUMN=UNIT`",
+    "outlier": "nothing; `flopcast clean --mad 0` keeps all",
+    "power-few-runs": "record more runs",
+    "serving-basis": "two measured runs narrow it: `flopcast calibrate`",
+    "spoiled-timestamps": "export again, and do not save the file in a spreadsheet",
+    "stray-time": "measure again; `--keep impossible` keeps it",
+    "truncated": "record or copy the file again",
+    "unknown-device": "its own figures as a TOML file (`flopcast gpus --help`), or `--default device=NAME`",
+    "unknown-operator": "`flopcast schema` lists those that are known; others are kernels without work",
+    "unlike-training": "mind the interval, or train on such rows",
     "widened": "nothing: the interval says so; calibrate on runs of your own to narrow it (`flopcast calibrate`)",
     "zero-counter": "the counter is not there on this GPU, or was not recorded: leave it out",
 }
@@ -118,8 +156,8 @@ def page() -> Iterator[str]:
         "\nWhat a command notes of data or of an answer has a code. It stands in brackets before the text, on "
         "terminals, pages and in Python alike: `note: [fp32-assumed] …`, `3 rows rejected: [zero-duration] …`; "
         "programs compare `remark.code`, and the key `code` in JSON. Here is each of them with its text, in which … "
-        "stands for the names and figures of the case. Where the text does not end with what to do, that stands "
-        "beside it.\n"
+        "stands for the names and figures of the case. Where there is something to do that the text does not end "
+        "with, it stands beside it.\n"
     )
     for area, title in AREAS.items():
         rows = sorted((code, said) for code, (where, said) in every.items() if where == area)
