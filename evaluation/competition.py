@@ -129,11 +129,11 @@ class Competition:
         for column, names in (("scheme", [part[0] for part in parts]), ("model", [part[1] for part in parts])):
             each: Any = pd.Categorical(names)
             found[column] = pd.Categorical.from_codes(np.repeat(each.codes, sizes), dtype=each.dtype)
+        each_row = [*zip(parts, rows, strict=True)]
         found["observed"] = dataset.y[at]
-        found["predicted"] = np.concatenate([part[2][own] for part, own in zip(parts, rows, strict=True)])
-        found["ape"] = ape(found["observed"], found["predicted"])
-        folds = [self.evaluation[part[0]].folds[own] for part, own in zip(parts, rows, strict=True)]
-        found["fold"] = np.concatenate(folds)
+        found["predicted"] = np.concatenate([part[2][own] for part, own in each_row])
+        found["ape"] = np.concatenate([ape(dataset.y[own], part[2][own]) for part, own in each_row])
+        found["fold"] = np.concatenate([self.evaluation[part[0]].folds[own] for part, own in each_row])
         return pd.DataFrame(found | {name: pd.Categorical(words)[at] for name, words in whole.items()}, copy=False)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
