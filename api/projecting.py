@@ -39,7 +39,7 @@ from ..report.formats import duration
 from ..report.html import page
 from ..report.notebook import framed
 from ..report.projection import in_words, job_document, projection_document
-from ..report.projection_figures import class_figure, sweep_figures, tornado_figure
+from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .profilers import read_durations
@@ -141,6 +141,10 @@ class ProjectedTrace:
     def plot_classes(self) -> go.Figure:
         """Draw the time of each class: measured, by FLOPS scaling, projected."""
         return class_figure(self.result)
+
+    def plot_roofs(self) -> go.Figure:
+        """Draw which share of compute, memory, links and CPU is used over the step of median time, on both GPUs."""
+        return roofs_figure(self.result)
 
     def plot_interval(self) -> go.Figure | None:
         """Draw how far each source of error alone moves the time; None where there is none."""

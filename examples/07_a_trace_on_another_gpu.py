@@ -61,6 +61,12 @@ print("between {:.0f} and {:.0f} µs with 90 % probability".format(*projected.in
 projected.plot_classes()
 
 # %%
+# Which share of each roof is used, as measured and projected: on the MI355X the GPU waits between kernels, the CPU does
+# not.
+
+projected.plot_roofs()
+
+# %%
 # Of a part that exists only as a spec sheet: an MI355X with other memory, over a range of bandwidths.
 
 projected = fc.project(trace, target="MI355X", sweep="memory_bw_gbs=6000:10000:2000")
