@@ -194,7 +194,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     spread = f"{100 * report['level']:g} % intervals for {left_out(report['scheme'])}: " + (
         "no bound known at this level" if width is None else f"median width {share(width)}"
     )
-    more = f"First {_ROWS} of {len(frame):,} rows: --out FILE.csv writes them all"
+    more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
         title=f"{title(report)}: {metric(report)}, by {report['model']}",
         opening=[
