@@ -495,7 +495,7 @@ def train(
             progress=progress, scheme=scheme, criterion=select, kept=kept, then=expected,
         )  # fmt: skip
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
-        model = deploy(dataset, competition, seed=seed, jobs=1 if quick and cluster is None else who, progress=progress)
+        model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
     trained = Trained(dataset, model, measured, known, kept, digest)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, predictions, digest)
