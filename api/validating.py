@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin
@@ -14,7 +15,7 @@ from ..report.document import Document
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
-from ..report.validation import validation_document
+from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
@@ -58,6 +59,14 @@ class Validation(Shown, ValidationResult):
     def document(self) -> Document:
         """Return the findings as `report` shows them on terminals and pages."""
         return validation_document(self)
+
+    def plot_roofline(self) -> go.Figure | None:
+        """Draw the rate of each workload on both GPUs under their roofs; None where work or peaks are not known."""
+        return roofline_figure(self)
+
+    def plot_efficiency(self) -> go.Figure | None:
+        """Draw how much of its roofline each GPU reaches, by group and work, as heat maps; None as above."""
+        return efficiency_figure(self)
 
     def __repr__(self) -> str:
         data = self.dataset

@@ -20,4 +20,15 @@ held = found.table[found.table["verdict"].str.startswith("holds")]
 held[["class", "law", "verdict", "median", "lower", "upper"]].round(2)
 
 # %%
+# Why? Each workload under the roofs of both GPUs: scaling by peaks moves every point with its roof.
+
+found.plot_roofline()
+
+# %%
+# The share of the roofline that is reached, by weight shape and work. Linear scaling takes for granted that both halves
+# look the same.
+
+found.plot_efficiency()
+
+# %%
 # ``python validate.py DATA --host MI300X --target MI355X --out scaling/`` writes the same as a page.

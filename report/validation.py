@@ -9,13 +9,16 @@ from math import isnan
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from ..errors import few
 from ..evaluation.law_comparison import Explanation
 from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationResult
 from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Interval, Outcome
+from ..hardware import GPU
 from ..table.measurements import Quantity, quantity
 from .document import (
     Cell,
@@ -34,7 +37,7 @@ from .document import (
     lines,
     losses,
 )
-from .figures import BASELINE, GRID, OTHERS, SELECTED, agreement_chart, inlier_chart, styled
+from .figures import BASELINE, GRID, OTHERS, SELECTED, agreement_chart, inlier_chart, styled, thinned
 from .formats import counted, figure, formatted
 from .predictions import workload
 
@@ -61,6 +64,8 @@ _PAIRS: Final = "pairs"  # the name of their table, to which the figure's points
 _NAMED: Final = 4  # classes named in one line of the summary
 _RANK: Final = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 """How much of a law is left, to say what holds instead of another."""
+_GROUPS: Final = 40
+"""Groups that a heat map has room for: those with the most rows."""
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
 _SYMBOLS: Final = ("circle", "square", "triangle-up", "cross", "x", "star")
 """Of the points of a class, one after the other where there are more classes than colours."""
@@ -400,3 +405,89 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
 
 def _axis(symbol: str, law: str) -> str:
     return f"{symbol}_target / {symbol} by {law}"
+
+
+def roofline_figure(result: ValidationResult) -> go.Figure | None:
+    """Draw the rate of each workload over its intensity under the roofs of both GPUs; None without work and peaks.
+
+    Roofline: S. Williams, A. Waterman, D. Patterson, Comm. ACM 52 (2009) 65.
+    """
+    rows = _rates(result)
+    if rows is None:
+        return None
+    figure = go.Figure()
+    for side, gpu, colour in _sides(result):
+        names = [escape(workload(row)) for row in rows.to_dict("records")]
+        hover = "%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s"
+        figure.add_trace(
+            go.Scattergl(
+                x=rows["intensity"], y=rows[f"tflops.{side}"], mode="markers", name=escape(gpu.name), text=names,
+                hovertemplate=hover, marker={"size": 5, "opacity": 0.5, "color": colour},
+            )
+        )  # fmt: skip
+        bandwidth = float(gpu.memory_bw_gbs or 0) / 1e3
+        for ridge in np.unique(rows[f"ridge.{side}"]):
+            ends = np.unique([rows["intensity"].min(), ridge, rows["intensity"].max()])
+            roof = go.Scatter(
+                x=ends, y=np.minimum(ends, ridge) * bandwidth, mode="lines", line={"color": colour, "width": 1.5},
+                name=f"roof of {escape(gpu.name)}", hovertemplate="%{y:.4~g} TFLOP/s", showlegend=False,
+            )  # fmt: skip
+            figure.add_trace(roof)
+    figure.update_xaxes(type="log", title="FLOP per byte")
+    figure.update_yaxes(type="log", title="TFLOP/s")
+    return styled(figure, 520, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+
+
+def efficiency_figure(result: ValidationResult) -> go.Figure | None:
+    """Draw how much of its roofline each GPU reaches, by group and work: medians; None without work and peaks.
+
+    Linear scaling takes for granted that both halves look the same.
+    """
+    rows = _rates(result)
+    if rows is None:
+        return None
+    rows = rows.assign(
+        group=np.asarray(result.dataset.groups)[rows["place"]].astype(str),
+        octave=np.floor(rows["log2.flops"]).astype(int),
+    )
+    known = sorted(rows["group"].value_counts().head(_GROUPS).index, reverse=True)
+    octaves = range(rows["octave"].min(), rows["octave"].max() + 1)
+    titles = [escape(gpu.name) for _, gpu, _ in _sides(result)]
+    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.03)
+    for column, (side, _, _) in enumerate(_sides(result), 1):
+        share = rows.pivot_table(f"share.{side}", "group", "octave", "median").reindex(known, columns=octaves)
+        figure.add_trace(
+            go.Heatmap(
+                z=100 * share, x=share.columns, y=list(map(escape, known)), coloraxis="coloraxis", hoverongaps=False,
+                hovertemplate="%{y}<br>2<sup>%{x}</sup> FLOP: %{z:.3~g} %<extra></extra>",
+            ), row=1, col=column,
+        )  # fmt: skip
+    figure.update_xaxes(title="log2 FLOP")
+    scale = {"colorscale": "Viridis", "cmin": 0, "colorbar": {"title": "% of the roof"}}
+    height = max(320, 22 * len(known) + 120)
+    return styled(figure, height, legend={}, coloraxis=scale, yaxis={"automargin": True}, margin={"l": 16})
+
+
+def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
+    for side, colour in (("host", BASELINE), ("target", SELECTED)):
+        if (gpu := getattr(result.dataset, side)) is not None:
+            yield side, gpu, colour
+
+
+def _rates(result: ValidationResult) -> pd.DataFrame | None:
+    """Return workloads with intensity, rates and the share of the roofline on both GPUs, where all are known."""
+    data = result.dataset
+    both = [f"log2.{name}.{side}" for name in ("ridge", "roofline") for side in ("host", "target")]
+    needed = ["log2.flops", "log2.intensity", *both]
+    times = {"host": data.rows[HOST_DURATION].to_numpy(dtype=float), "target": data.y}
+    if data.metric != "duration_us" or not {*needed} <= {*data.X}:
+        return None
+    found = data.rows.reset_index(drop=True).assign(**{name: data.X[name].to_numpy() for name in needed})
+    found["place"], found["intensity"] = np.arange(len(found)), np.exp2(found["log2.intensity"])
+    for side, time in times.items():
+        # the feature is how far the intensity lies above that from which on arithmetic bounds
+        found[f"ridge.{side}"] = np.exp2(found["log2.intensity"] - found[f"log2.ridge.{side}"]).round(6)
+        found[f"tflops.{side}"] = np.exp2(found["log2.flops"]) / time / 1e6
+        found[f"share.{side}"] = np.exp2(found[f"log2.roofline.{side}"]) / time
+    found = found.dropna(subset=["intensity", "share.host", "share.target"])
+    return None if found.empty else thinned(found.sort_values(by="log2.flops", kind="stable"))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import flopcast as fc
 from flopcast.evaluation.linear_scaling import ValidationResult, assess_scaling
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.features.matrix import build_dataset
@@ -22,8 +23,10 @@ from flopcast.report.validation import (
     class_rows,
     conclusion,
     deviations,
+    efficiency_figure,
     evidence,
     legend,
+    roofline_figure,
     summary,
     validation_document,
 )
@@ -207,3 +210,26 @@ def test_the_terminal_shows_the_answer_then_evidence(
     result: ValidationResult, golden: Callable[[str, str], None]
 ) -> None:
     golden("validate.txt", printed(validation_document(result)))
+
+
+def test_each_workload_has_its_rate_below_the_roof_and_a_group_its_share() -> None:
+    found = fc.validate(where={"m": (None, 64), "n": 4096}, replicates=20)
+    rows, figure = found.dataset.rows, found.plot_roofline()
+    points = [trace for trace in figure.data if trace.mode == "markers"]
+    for trace, gpu, times in zip(
+        points, ("MI300X", "MI355X"), (rows["host_duration_us"], found.dataset.y), strict=True
+    ):
+        assert trace.name == gpu
+        rates = 2e-6 * (rows["m"] * rows["n"] * rows["k"]) / times
+        assert sorted(trace.y) == pytest.approx(sorted(rates))
+        roof = next(one for one in figure.data if one.name == f"roof of {gpu}")
+        assert (trace.y < np.interp(trace.x, roof.x, roof.y)).all()
+        assert max(roof.y) < find(gpu).peaks["fp8_matrix"] * 1.001
+    shares = [np.asarray(trace.z, dtype=float) for trace in found.plot_efficiency().data]
+    assert all(0 < np.nanmin(one) <= np.nanmax(one) < 100 for one in shares)
+    assert {*found.plot_efficiency().data[0].y} == {*found.dataset.groups}
+
+
+def test_without_times_there_is_no_roof(result: ValidationResult) -> None:
+    assert roofline_figure(replace(result, dataset=replace(result.dataset, metric="energy_j"))) is None
+    assert efficiency_figure(replace(result, dataset=replace(result.dataset, metric="energy_j"))) is None
