@@ -133,6 +133,7 @@ class Backend:
         self.is_gpu = word != "cpu"
         self.index = 0
         self._precision: tuple[str, bool] | None = None
+        self._part: Any = None
         if not self.is_gpu:
             return
         kind, _, number = word.partition(":")
