@@ -37,6 +37,7 @@ from .crossval import (
     evaluate,
     repeats_of,
 )
+from .fold_scheduler import Left
 from .kept_fits import KeptFits
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
@@ -44,7 +45,7 @@ from .selection import CRITERIA, hopeless, select
 FOLDS: Final = ((50_000, 3),)
 """Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
 they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
-After = Callable[[Dataset, Sequence[Candidate], Mapping[str, float], Mapping[str, float]], Sequence[float]]
+After = Callable[[Dataset, Sequence[Candidate], Mapping[str, float], Mapping[str, float], Left], Sequence[float]]
 """Returns the seconds of the steps after a competition, of its models, the seconds of a fit and the error of each."""
 REFERENCE = "reference"
 """Column that the fitted baselines scale: `Dataset.reference`."""

@@ -29,6 +29,7 @@ from .competition import REFERENCE, Competition, fit_all, law_table
 from .crossval import SCHEMES, Progress, drawn, evaluate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
+from .fold_scheduler import Left
 from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
 from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
@@ -193,15 +194,25 @@ def deploy(
 
 
 def expected(
-    dataset: Dataset, models: Sequence[Candidate], seconds: Mapping[str, float], errors: Mapping[str, float]
+    dataset: Dataset,
+    models: Sequence[Candidate],
+    seconds: Mapping[str, float],
+    errors: Mapping[str, float],
+    left: Left,
 ) -> list[float]:
     """Return the seconds of the steps of `deploy` where the competition is under way.
 
-    ``seconds`` are those of a fit of each model, ``errors`` its error so far: the least is taken to win.
+    ``seconds`` are those of a fit of each model, ``errors`` its error so far: the least is taken to win. Where it has
+    ``left`` a scheme, its intervals may take fits of their own (`_asked`).
     """
     best = next(one for one in models if one.name == min(errors, key=lambda name: errors[name]))
     forests = [one for one in models if one.is_forest and one is not best]
-    return _seconds(dataset, seconds, best, [best, *forests], [0] * len(SCHEMES))
+    fits = []
+    for scheme in SCHEMES:
+        done, count = left.get(scheme, {}).get(best.name, (1, 1))
+        few = done < count and len(_units(dataset, scheme)) * done < ENOUGH[scheme] * count
+        fits.append(count if few else 0)
+    return _seconds(dataset, seconds, best, [best, *forests], fits)
 
 
 def _seconds(
@@ -224,6 +235,10 @@ def _seconds(
         ),
         *(scored + count * own for count in fits),
     ]
+
+
+def _units(dataset: Dataset, scheme: str) -> np.ndarray:
+    return dataset.y if scheme == "kfold" else np.unique(dataset.groups)
 
 
 def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:

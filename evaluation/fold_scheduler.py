@@ -18,7 +18,9 @@ LOOKS: Final = {2: 0.5, 4: 0.0}
 """Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
 how much worse than the best, as a share of its error, who leaves then must be."""
 
-Then = Callable[[Mapping[str, float], Mapping[str, float]], Sequence[float]]
+Left = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Scheme -> who leaves it -> how many folds they were fitted without, of how many."""
+Then = Callable[[Mapping[str, float], Mapping[str, float], Left], Sequence[float]]
 """Called as ``then(seconds, errors)``, of a fit of each model: seconds of each of the steps that follow the folds."""
 
 
@@ -230,7 +232,7 @@ class Course:
         limit = max(self.budget - self.time.elapsed(), 0.0)
         return limit if isnan(left) else min(left, limit)
 
-    def _following(self, doubtful: Collection[tuple[str, str]]) -> Sequence[float]:
+    def _following(self, doubtful: Mapping[tuple[str, str], int]) -> Sequence[float]:
         """Return the seconds of the steps that follow, by the scheme given last, which has to do with unseen groups."""
         *_, scheme = self.fold_of
         found = {name: errors for (name, of), errors in self._errors.items() if of == scheme}
@@ -238,7 +240,10 @@ class Course:
         staying = {name: sum(each) / len(each) for name, each in found.items() if (name, scheme) not in doubtful}
         if self._then is None or not staying:
             return ()
-        return self._then({name: self.time.mean(name, scheme) for name in self.names}, staying)
+        left = {of: {name: (look, self.counts[of]) for name, look in gone.items()} for of, gone in self.left.items()}
+        for (name, of), undone in doubtful.items():
+            left[of][name] = self.counts[of] - undone, self.counts[of]
+        return self._then({name: self.time.mean(name, scheme) for name in self.names}, staying, left)
 
     def _heir(self, name: str, scheme: str, leaving: Collection[str] = ()) -> str | None:
         """Return who of its family goes on to be fitted, and pays then for what the two have shared."""

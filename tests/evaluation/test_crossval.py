@@ -376,17 +376,20 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
 
 def test_what_follows_the_folds_is_reckoned_for_the_model_that_leads_and_for_every_forest() -> None:
     class Rows:
-        X = pd.DataFrame(np.ones((60, 3)))
+        X, y = pd.DataFrame(np.ones((60, 3))), np.ones(60)
 
         def __len__(self) -> int:
             return 60
 
     models = [Candidate("OLS", LinearRegression(), ""), Candidate("Forest", LinearRegression(), "", is_forest=True)]
     seconds = {"OLS": 1.0, "Forest": 10.0}
-    cheap, dear = (expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": forest}) for forest in (0.3, 0.1))  # type: ignore[arg-type]
+    cheap, dear = (expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": forest}, {}) for forest in (0.3, 0.1))  # type: ignore[arg-type]
     assert (cheap[0], dear[0]) == (pytest.approx(1.2), pytest.approx(12))  # the fit to all rows
     assert max(cheap) > 30 > max(dear)  # the ranking of a forest that does not lead has a fit of its own
     assert sum(dear) > sum(cheap)
+    gone = {"kfold": {"Forest": (3, 10)}, "grouped": {"OLS": (3, 10)}}  # of 60 rows too few for intervals
+    again = expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": 0.1}, gone)  # type: ignore[arg-type]
+    assert sum(again) - sum(dear) == pytest.approx(100)  # ten fits more
 
 
 def test_the_time_left_of_a_learning_curve_is_true_once_each_size_was_trained_on() -> None:
