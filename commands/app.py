@@ -110,13 +110,13 @@ def _legible(command: Any) -> Any:
             one.metavar = ""  # typer's own, <bool>, asks for a value that is then read as a file
         elif one.param_type_name == "argument":
             one.display_type_rich = lambda ctx: None  # beside its name typer has <list[Path]>
-    command.make_context, command.invoke = told(_each_once(command)), told(command.invoke)
+    command.make_context, command.invoke = told(_complete(command)), told(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)
     return command
 
 
-def _each_once(command: Any) -> Callable[..., Any]:
+def _complete(command: Any) -> Callable[..., Any]:
     """Return `make_context` of a command, which refuses an option given twice, and says all that is missing at once."""
     make = command.make_context
 

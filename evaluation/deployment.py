@@ -210,7 +210,7 @@ def expected(
     fits = []
     for scheme in SCHEMES:
         done, count = left.get(scheme, {}).get(best.name, (1, 1))
-        few = done < count and len(_units(dataset, scheme)) * done < ENOUGH[scheme] * count
+        few = done < count and _units(dataset.groups, scheme) * done < ENOUGH[scheme] * count
         fits.append(count if few else 0)
     return _seconds(dataset, seconds, best, [best, *forests], fits)
 
@@ -237,8 +237,9 @@ def _seconds(
     ]
 
 
-def _units(dataset: Dataset, scheme: str) -> np.ndarray:
-    return dataset.y if scheme == "kfold" else np.unique(dataset.groups)
+def _units(groups: NDArray[Any], scheme: str) -> int:
+    """Return what `ENOUGH` counts of rows of such groups: rows where they are shuffled, groups where those are new."""
+    return len(groups) if scheme == "kfold" else len(np.unique(groups.astype(str)))
 
 
 def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
@@ -295,9 +296,8 @@ def _asked(competition: Competition, best: Candidate) -> dict[str, dict[str, Any
             if best.name in each:
                 predicted = each[best.name].to_numpy()
         seen = ~np.isnan(predicted)
-        units = seen.sum() if scheme == "kfold" else len(np.unique(competition.evaluation.groups[seen]))
         count = len(np.unique(result.folds))
-        enough = seen.all() or units >= ENOUGH[scheme]
+        enough = seen.all() or _units(competition.evaluation.groups[seen], scheme) >= ENOUGH[scheme]
         found[scheme] = {"count": count, **({"predicted": predicted, "folds": result.folds} if enough else {})}
     return found
 
@@ -389,8 +389,8 @@ def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: st
     """
     seen = ~np.isnan(predicted)
     within = seen & in_range_of_others(dataset.X, folds)
-    units = within.sum() if scheme == "kfold" else len(np.unique(dataset.groups[within].astype(str)))
-    return within if units >= ENOUGH[scheme] and len(np.unique(folds[within])) > 2 else seen
+    enough = _units(dataset.groups[within], scheme) >= ENOUGH[scheme]
+    return within if enough and len(np.unique(folds[within])) > 2 else seen
 
 
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:

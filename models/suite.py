@@ -238,12 +238,8 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             Candidate("Mean/Transfer", mean, log, preference=0, **both),
             Candidate("Stack/Transfer", stack, log, preference=5, **both),
         ]
-    return [one if one.uses_unpaired else replace(one, most_rows=_most_rows(one)) for one in found]
-
-
-def _most_rows(one: Candidate) -> int:
-    """Return how many rows a model learns from at most."""
-    return LEARNT_BY_NETWORK if one.name == "MLP" else LEARNT
+    most = {"MLP": LEARNT_BY_NETWORK}
+    return [one if one.uses_unpaired else replace(one, most_rows=most.get(one.name, LEARNT)) for one in found]
 
 
 def additive_base(data: Columnar) -> AdditiveTime:

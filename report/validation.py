@@ -415,9 +415,10 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     rows = _rates(result)
     if rows is None:
         return None
-    figure = go.Figure()
+    figure, ridges = go.Figure(), {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)}
+    rows = thinned(rows)
+    names = [escape(workload(row)) for row in rows.to_dict("records")]
     for side, gpu, colour in _sides(result):
-        names = [escape(workload(row)) for row in rows.to_dict("records")]
         hover = "%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s"
         figure.add_trace(
             go.Scattergl(
@@ -426,7 +427,7 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
             )
         )  # fmt: skip
         bandwidth = float(gpu.memory_bw_gbs or 0) / 1e3
-        for ridge in np.unique(rows[f"ridge.{side}"]):
+        for ridge in ridges[side]:
             ends = np.unique([rows["intensity"].min(), ridge, rows["intensity"].max()])
             roof = go.Scatter(
                 x=ends, y=np.minimum(ends, ridge) * bandwidth, mode="lines", line={"color": colour, "width": 1.5},
@@ -490,4 +491,4 @@ def _rates(result: ValidationResult) -> pd.DataFrame | None:
         found[f"tflops.{side}"] = np.exp2(found["log2.flops"]) / time / 1e6
         found[f"share.{side}"] = np.exp2(found[f"log2.roofline.{side}"]) / time
     found = found.dropna(subset=["intensity", "share.host", "share.target"])
-    return None if found.empty else thinned(found.sort_values(by="log2.flops", kind="stable"))
+    return None if found.empty else found.sort_values(by="log2.flops", kind="stable")

@@ -376,7 +376,7 @@ def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_ha
 
 def test_what_follows_the_folds_is_reckoned_for_the_model_that_leads_and_for_every_forest() -> None:
     class Rows:
-        X, y = pd.DataFrame(np.ones((60, 3))), np.ones(60)
+        X, groups = pd.DataFrame(np.ones((60, 3))), np.array(["one"] * 60)
 
         def __len__(self) -> int:
             return 60
