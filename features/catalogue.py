@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..laws.bounds import quantise
 from ..laws.serving_steps import TPOT_PARTS, TRAITS, TTFT_PARTS
-from ..laws.tiles import quantise
 from ..operators.kinds.launched import LAUNCHED, WHOLE
 from ..operators.kinds.serving_run import METRICS, SERVING
 from ..operators.op import OwnFeature

@@ -12,8 +12,8 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..laws import rates
 from ..laws.applied import SCALING
+from ..laws.bounds import Quantised, best_tile, quantise
 from ..laws.serving_steps import Steps, steps
-from ..laws.tiles import Quantised, best_tile, quantise
 from ..operators.operators import Work, complete, work_of
 from ..operators.work import numbers, positive, texts
 from ..table.measurements import COUNTER

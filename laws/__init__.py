@@ -2,9 +2,9 @@
 
 `operators.operators.Work` and a `hardware.GPU` enter, a value per row leaves; nothing is learnt from the data at hand.
 Start with `base.Law`, then `computation.roofline`. Each file of `computation` is a law that projections may go by;
-those of power and energy (`board_power`) and of forecasts (`product`, `fused_attention`, `streaming`) stand beside it.
-`LAWS` names them all: the baselines of training and validation, the projections (`applied`), the command line and the
-documentation read it. `rates`, `bounds`, `achieved` and `tiles` are what laws are made of.
+those of power and energy (`board_power`) and of forecasts (`kernels`) stand beside it. `LAWS` names them all: the
+baselines of training and validation, the projections (`applied`), the command line and the documentation read it.
+`rates` and `bounds` are what laws are made of.
 
 Other laws are elsewhere: how performance grows with the size of a GPU, fitted to curves (`scaling.scaling_laws`), and
 collectives, which are of links (`projection.collective_laws`).
@@ -29,9 +29,9 @@ OF_COMPUTATION: Final = tuple(dict.fromkeys((*_SHOWN, *_FILES)))
 """What a projection may go by, by the names that users give and tables show: a file each of `computation`."""
 _OTHERS = {
     "tdp": "board_power.TDP",
-    "product": "product.PRODUCT",
-    "attention": "fused_attention.ATTENTION",
-    "streaming": "streaming.STREAMING",
+    "product": "kernels.PRODUCT",
+    "attention": "kernels.ATTENTION",
+    "streaming": "kernels.STREAMING",
 }
 LAWS: Final = {**{name: f"computation.{name.replace('-', '_')}.LAW" for name in OF_COMPUTATION}, **_OTHERS}
 """All, in the order of tables: name -> module and object. Those of time that are baselines give one of energy each."""

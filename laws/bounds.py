@@ -1,18 +1,26 @@
-"""What each row would take by its compute and its memory alone, and what of the two, or its launch, bounds it."""
+"""What each row would take by its compute and its memory alone, and what of the two, or its launch, bounds it.
+
+`bounds` is of the published peaks, `achieved` of the part of them that real kernels reach: in whole tiles, which come
+in whole waves of the compute units, and as hardware/measured.csv says, as far as both devices were measured in the same
+way (`reached`, `memory_shares`).
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray, ObjectArray
-from ..errors import NotPublishedError
-from ..hardware import GPU
+from ..errors import NotPublishedError, UnknownGPUError
+from ..hardware import GPU, Ceiling, all_gpus, find, measured
 from ..hardware.constants import constant
 from ..operators.operators import Work
-from .base import COMPUTE, MEMORY, Rows, Scaled
+from .base import COMPUTE, MEMORY, Pair, Rows, Scaled
 from .rates import by_kind, chosen, given, memory_us, peaks, runnable, where_published
 
 LAUNCH_FLOOR_US: Final = constant("launch.before_work").value
@@ -74,3 +82,213 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
     limit = np.maximum(memory, compute)
     cases = [np.isnan(limit), limit < floor_us, memory >= compute]
     return np.select(cases, ["unknown", "launch", "memory"], "compute").astype(object)
+
+
+SIDES = (16, 32, 64, 128, 256)
+TILES = tuple(itertools.product(SIDES, SIDES))
+"""Macro tiles (rows, columns) that GEMM libraries for CDNA offer."""
+SPLITS = (1, 2, 4, 8)
+"""Parts the inner dimension k is split into (split-K; for attention, split-KV)."""
+SMALLEST_PART = 32
+"""A part keeps at least this much of k."""
+FULL_RATE = 64.0
+"""tm tn / (tm + tn) from which a tile's operand traffic no longer limits it: that of 128 x 128."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """How the rows fit a device; arrays of shape (n_rows,).
+
+    `waves` are rounds of workgroups, ``ceil(tiles / CUs)``; `tile_efficiency` is the useful part of the tiles' area,
+    `wave_efficiency` the busy part of the compute units over all waves, 0 to 1; `stretch` the time of the whole waves
+    over the time without any loss, >= 1: compute time x stretch is the quantised time.
+    """
+
+    waves: np.ndarray
+    tile_efficiency: np.ndarray
+    wave_efficiency: np.ndarray
+    stretch: np.ndarray
+
+
+def quantise(work: Work, cus: Any, tile: tuple[Any, Any] = (128, 128), split: Any = 1) -> Quantised:
+    """Return how the rows, as products of m x k and k x n, fit a device with one macro tile, k in `split` parts.
+
+    CUs, sides of the tile and parts are whole numbers, or arrays of them, one for each row.
+
+    ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as long as one tile,
+    ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's Guide",
+    sections on tile and wave quantisation). A tile smaller than 128 x 128 loads more operand bytes per product, so its
+    rate is that times ``min(1, h / 64)``, h = tm tn / (tm + tn).
+    """
+    rows, cols = tile
+    area = np.ceil(work.m / rows) * rows * np.ceil(work.n / cols) * cols
+    tiles = np.ceil(work.m / rows) * np.ceil(work.n / cols) * np.ceil(work.batch) * split
+    waves = np.ceil(tiles / cus)
+    padded = waves * cus * rows * cols * _part(work, split) / _rate(rows, cols)
+    return Quantised(
+        waves=waves,
+        tile_efficiency=work.m * work.n / area,
+        wave_efficiency=tiles / (waves * cus),
+        stretch=padded / (work.batch * work.m * work.n * work.k),
+    )
+
+
+def best_tile(work: Work, cus: Any) -> Quantised:
+    """Return, for every row, the fit of the tile of `TILES` and split of `SPLITS` with the smallest stretch.
+
+    That is what finishes first; of equals the first.
+    """
+    least, chosen = np.full(len(work), np.inf), np.zeros(len(work), dtype=np.int64)
+    rows, cols = ({side: np.ceil(sizes / side) for side in SIDES} for sizes in (work.m, work.n))
+    parts = {split: _part(work, split) for split in SPLITS}
+    batch, products = np.ceil(work.batch), work.batch * work.m * work.n * work.k
+    for place, ((tall, wide), split) in enumerate(_CHOICES):
+        stretch = rows[tall] * cols[wide]
+        for factor in (batch, split):
+            stretch *= factor
+        stretch /= cus
+        np.ceil(stretch, out=stretch)  # waves
+        for factor in (cus, tall, wide, parts[split]):
+            stretch *= factor
+        stretch /= _rate(tall, wide)
+        stretch /= products
+        chosen[stretch < least] = place
+        np.fmin(least, stretch, out=least)
+    tall, wide, split = np.array([(*tile, split) for tile, split in _CHOICES])[chosen].T
+    return quantise(work, cus, (tall, wide), split)
+
+
+_CHOICES = tuple(itertools.product(TILES, SPLITS))
+
+
+def _part(work: Work, split: int | np.ndarray) -> np.ndarray:
+    return np.maximum(work.k / split, np.minimum(work.k, SMALLEST_PART))
+
+
+def _rate(rows: int | np.ndarray, cols: int | np.ndarray) -> np.ndarray:
+    return np.minimum(1.0, rows * cols / (rows + cols) / FULL_RATE)
+
+
+FIXED_GRID = ("attention", "attention_backward")
+"""Operators whose prefill kernels give one workgroup a block of queries of one head, whatever the GPU: few of them
+leave most of a larger GPU idle. Libraries of matrix products choose tile and split of k to fill it."""
+QUERIES = 128
+"""Queries of such a block (FlashAttention-2, arXiv:2307.08691, section 3.3); fewer queries are split along the keys."""
+
+
+def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
+    """Return the times on both devices at what real kernels reach, the arithmetic in whole tiles and waves."""
+    memory = memory_shares(pair.host, pair.target)
+    matrix = reached(rows.work, pair.host, pair.target)
+    gpus = (pair.host, pair.target)
+    found = []
+    for gpu, share, part in zip(gpus, memory, matrix, strict=True):
+        found.append(bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share))
+    return found[0], found[1]
+
+
+def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
+    """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
+
+    The best tile and split of k; for prefill attention, blocks of 128 queries (see `FIXED_GRID`); for few queries,
+    whole tiles of 16, split along the keys as often as it takes: what they load is the memory's. 1 for vector
+    operators, rows of unknown work, and a GPU whose compute units are not published.
+    """
+    found = np.ones(len(work))
+    rows = np.flatnonzero((work.unit == "matrix") & np.isfinite(work.flops))
+    if gpu.cus is None or not len(rows):
+        return found
+    part = work.take(rows)
+    attends = np.isin(op[rows], FIXED_GRID)
+    blocks = attends & (part.m >= QUERIES)
+    sides = pd.DataFrame({"batch": part.batch, "m": part.m, "n": part.n, "k": part.k, "blocks": blocks})
+    code = sides.groupby(list(sides.columns), sort=False).ngroup().to_numpy()
+    first = np.unique(code, return_index=True)[1]
+    once = part.take(first)
+    fixed, best = quantise(once, gpu.cus, (QUERIES, QUERIES)), best_tile(once, gpu.cus)
+    found[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
+    few = attends & ~blocks
+    found[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
+    return found
+
+
+STREAMING = "hbm_copy"
+"""The measurement that stands for memory bandwidth: a copy that streams (BabelStream)."""
+MATRIX_PRODUCT = "gemm_bf16"
+"""The measurement that stands for matrix peaks of a precision nobody has measured."""
+LOW = "low"
+"""Confidence of measurements that do not count."""
+_SAME_RATE = {"fp16": "bf16", "bf16": "fp16"}
+"""Precisions that stand in for each other: they run at one rate on every matrix unit."""
+
+
+def memory_shares(host: GPU, target: GPU) -> tuple[float, float]:
+    """Return the part of the memory bandwidth that a streaming copy reaches on each device (see `shares`)."""
+    return shares(host, target, STREAMING) or (typical(STREAMING) or 1.0,) * 2
+
+
+def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
+    """Return the part of the matrix peak that the best products of matrices reach on each device (see `shares`)."""
+    own = f"gemm_{dtype}"
+    found = shares(host, target, own) or shares(host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}")
+    return found or (typical(own) or typical(MATRIX_PRODUCT) or 1.0,) * 2
+
+
+def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
+    """Return the part of a figure (``hbm_copy``, ...) reached on each device; None where neither was measured.
+
+    Two figures measured in the same way (column `method` of hardware/measured.csv) count as they are. If only one
+    device was measured, or each in another way, one share stands for both, the larger one of the host or else of the
+    target: a ratio of two methods would measure the methods.
+    """
+    own, others = _by_method(host, metric), _by_method(target, metric)
+    common = [method for method in own if method in others]
+    if common:
+        return own[common[0]], others[common[0]]
+    either = own or others
+    return (max(either.values()),) * 2 if either else None
+
+
+@cache
+def typical(metric: str) -> float | None:
+    """Return the median share over all measurements of all GPUs; None where there is none."""
+    found = [share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))]
+    return float(np.median(found)) if found else None
+
+
+def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]:
+    """Return the part of the peak of its unit and precision that each row can reach on each device.
+
+    Vector operators count with the whole peak: nothing was measured, and they wait for memory.
+    """
+    codes, kinds = work.kinds()
+    pairs = [matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0) for dtype, unit in kinds]
+    found = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
+    return found[:, 0], found[:, 1]
+
+
+def ceiling_tflops(gpu: GPU, dtype: str) -> float:
+    """Return the rate that the best products of a precision are measured to reach, or are reckoned to."""
+    return gpu.peak_tflops(dtype) * matrix_shares(gpu, gpu, dtype)[0]
+
+
+def streaming_gbs(gpu: GPU) -> float:
+    """Return the bandwidth that a copy through the whole memory reaches, GB/s."""
+    return gpu.require("memory_bw_gbs") * memory_shares(gpu, gpu)[0]
+
+
+def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
+    """Return the shares of a device by method, the largest of each: its own, or of the one it is based on."""
+    found: dict[str, float] = {}
+    for row in _rows(gpu.measured_name, metric):
+        share = row.share(find(row.gpu))
+        if share and row.confidence != LOW:
+            found[row.method] = max(share, found.get(row.method, 0.0))
+    return found
+
+
+def _rows(name: str, metric: str) -> list[Ceiling]:
+    try:
+        return measured(name, metric)
+    except UnknownGPUError:  # the user's own, based on none
+        return []

@@ -19,10 +19,8 @@ from ..errors import DataError
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU
 from ..hardware.constants import constant
-from ..laws.fused_attention import Attention
-from ..laws.product import PRODUCT, fitted
+from ..laws.kernels import PRODUCT, ROW_WISE, STREAMING, Attention, fitted
 from ..laws.rates import run_as
-from ..laws.streaming import ROW_WISE, STREAMING
 from ..operators.operators import OPS, work_of
 from ..projection.chakra_export import Task
 from ..projection.collective_laws import collective_us

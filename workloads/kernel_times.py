@@ -1,8 +1,8 @@
 """How long kernels take on one GPU: the laws of products, attention and messages, or better sources.
 
 A run that learnt time from shape (no host) of the GPU and precision asked for is a better source than the law
-(`laws.product`, `laws.fused_attention`, `projection.collective_laws`), where it has seen such shapes, and so are
-measured rows (`measured_times`); a prediction that is flagged is not a source.
+(`laws.kernels`, `projection.collective_laws`), where it has seen such shapes, and so are measured rows
+(`measured_times`); a prediction that is flagged is not a source.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from ..arrays import FloatArray, ObjectArray
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU, Network
 from ..hardware.constants import constant
-from ..laws.fused_attention import Attention
-from ..laws.product import ProductLaw, product_law
+from ..laws.kernels import Attention, ProductLaw, product_law
 from ..operators.op import Op
 from ..operators.operators import each_op
 from ..operators.work import BITS, as_numbers, texts

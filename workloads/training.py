@@ -23,8 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..laws.achieved import streaming_gbs
-from ..laws.product import ProductLaw
+from ..laws.bounds import streaming_gbs
+from ..laws.kernels import ProductLaw
 from ..operators.work import BITS
 from ..projection.collective_laws import collective_us
 from .architecture import Architecture, Layer, cached_per_token, layer

@@ -6,9 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from ..achieved import achieved, memory_shares
 from ..base import LATENCY, Law, Pair, Rows, Scaled
-from ..bounds import LAUNCH_FLOOR_US, bounded
+from ..bounds import LAUNCH_FLOOR_US, achieved, bounded, memory_shares
 from ..rates import ratio
 from .bandwidth import LAW as BANDWIDTH
 

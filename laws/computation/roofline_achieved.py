@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ..achieved import achieved
 from ..base import Law, Pair, Rows, Scaled
-from ..bounds import bounded
+from ..bounds import achieved, bounded
 
 
 class RooflineAchieved(Law):
-    """The ratio of the rooflines at the part of the figures that the best kernels reach (`laws.achieved`).
+    """The ratio of the rooflines at the part of the figures that the best kernels reach (`bounds.achieved`).
 
-    The arithmetic of matrix operators runs in whole tiles and waves (`achieved.stretch`).
+    The arithmetic of matrix operators runs in whole tiles and waves (`bounds.stretch`).
     """
 
     name = "roofline-achieved"

@@ -13,8 +13,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
-from flopcast.laws.fused_attention import Attention
-from flopcast.laws.product import product_law
+from flopcast.laws.kernels import Attention, product_law
 from flopcast.tests.commands.running import call
 from flopcast.workloads.kernel_times import LAUNCH_US
 from flopcast.workloads.releases import as_toml

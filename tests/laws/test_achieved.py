@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find, measured
-from flopcast.laws.achieved import matrix_shares, memory_shares, reached, shares, stretch, typical
-from flopcast.laws.bounds import bounds
+from flopcast.laws.bounds import best_tile, bounds, matrix_shares, memory_shares, reached, shares, stretch, typical
 from flopcast.laws.rates import by_kind, runnable
-from flopcast.laws.tiles import best_tile
 from flopcast.operators.operators import Work, work_of
 from flopcast.projection.sweep import swept
 from flopcast.tests.projection.oracles.activities import HOST, TARGET

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.laws.tiles import SPLITS, TILES, best_tile, quantise
+from flopcast.laws.bounds import SPLITS, TILES, best_tile, quantise
 from flopcast.operators.operators import Work, work_of
 
 

@@ -14,7 +14,7 @@ import flopcast as fc
 from flopcast.benchmarks.scoreboard import measured_attention
 from flopcast.errors import DataError
 from flopcast.hardware import Network, find
-from flopcast.laws.fused_attention import Attention
+from flopcast.laws.kernels import Attention
 from flopcast.projection.collective_laws import collective_us
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import is_graph, read_layers

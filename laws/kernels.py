@@ -1,10 +1,18 @@
-"""Products of matrices at achieved rates: the p-norm of the time of the memory and of the matrix units.
+"""Laws of single kinds of kernels, as forecasts use them: products, fused attention, and what only moves.
+
+Products of matrices (`Product`) take the p-norm of the time of the memory and of the matrix units at achieved rates:
 
     t = [(bytes / bandwidth)^p + (flop / (rate · fill))^p]^(1/p),    fill = 1 / (1 + outputs_half / outputs)
 
 `outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill half. The figures
 of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (mean error 3.5 %), those of another GPU or
 precision follow from what its best products are measured to reach (hardware/measured.csv), and its units.
+
+Fused attention (`Attention`) runs at a part of the 16-bit product rate that grows with the keys: blocks on the edge,
+and the start, weigh less the more there are, t = flop / rate · (1 + keys_half / keys). The rates were fitted to AITER
+on MI300X and HipKittens on MI355X (forward and backward, heads of 64 and 128, with and without a mask: mean error
+3.5 %, worst 18 %). What only moves (`Streaming`) takes the bandwidth that a copy through the whole memory reaches, or a
+part of it.
 """
 
 from __future__ import annotations
@@ -20,8 +28,8 @@ from ..hardware import GPU
 from ..hardware.constants import constant
 from ..operators.operators import Work
 from ..operators.work import BITS
-from .achieved import ceiling_tflops
 from .base import DeviceLaw
+from .bounds import ceiling_tflops, streaming_gbs
 
 
 class Product(DeviceLaw):
@@ -103,3 +111,67 @@ def product_law(gpu: GPU, dtype: str) -> ProductLaw:
 def fitted(gpu: GPU, dtype: str) -> bool:
     """Whether the law was fitted to products of that GPU and precision."""
     return f"{gpu.gfx} {dtype}" in constant("product.of_ceiling").by
+
+
+@dataclass(frozen=True)
+class Attention(DeviceLaw):
+    """``flop / rate · (1 + keys_half / keys)``.
+
+    Attributes
+    ----------
+    keys : array_like
+        That each query attends to, of every row; the rate is that of many.
+    head_dim : int
+        Of every head; those of at most 64 are slower.
+    causal, backward : bool
+        Whether a mask leaves out what lies ahead, and whether it is the backward pass.
+    """
+
+    keys: ArrayLike = np.inf
+    head_dim: int = 128
+    causal: bool = True
+    backward: bool = False
+
+    name = "attention"
+    needs = ("peak_tflops",)
+    source = "fitted to AITER and HipKittens (hardware/constants.toml)"
+
+    def __call__(self, work: Work, gpu: GPU) -> FloatArray:
+        """Return the time, microseconds; a NotPublishedError if the GPU's 16-bit matrix rate is not published."""
+        return self.us(work.flops, gpu)
+
+    def us(self, flop: ArrayLike, gpu: GPU) -> FloatArray:
+        """Return the time of so many operations, as the law of rows does."""
+        flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(self.keys, dtype=np.float64)
+        part = constant("attention.of_ceiling").of(gpu.gfx)
+        half = constant("attention.half_rate_keys_causal" if self.causal else "attention.half_rate_keys").of(gpu.gfx)
+        if self.head_dim <= 64:
+            part *= constant("attention.narrow_head").value
+        rate = ceiling_tflops(gpu, "bf16") * part
+        if self.backward:
+            rate *= constant("attention.backward_rate").value
+            half *= constant("attention.backward_keys").value
+        return flop / (rate * 1e6) * (1.0 + half / np.maximum(keys, 1.0))
+
+
+ATTENTION = Attention()
+
+
+@dataclass(frozen=True)
+class Streaming(DeviceLaw):
+    """``bytes / (bandwidth · share)``: `share` is the part that such kernels reach of what a copy does."""
+
+    share: float = 1.0
+
+    name = "streaming"
+    needs = ("memory_bw_gbs",)
+    source = "copies measured by BabelStream (hardware/measured.csv)"
+
+    def __call__(self, work: Work, gpu: GPU) -> FloatArray:
+        """Return the time of the traffic, microseconds."""
+        return work.bytes / (streaming_gbs(gpu) * 1e3) / self.share
+
+
+STREAMING = Streaming()
+ROW_WISE = Streaming(constant("streaming.row_wise").value)
+"""Norms, softmax and what else sums along its rows."""
