@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 INTERRUPTED = 130
@@ -10,6 +12,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Import the command line, which takes a while, and run it."""
+    atexit.register(gc.freeze)  # Python would look through all modules for circles before it ends: 0.15 s
     try:
         from .commands.app import main as command  # here, where Ctrl-C is awaited
 
