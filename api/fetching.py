@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ..datasets.fetching import SOURCES, Fetched
-from ..datasets.wheels import Wheel
+from ..datasets.fetching import SOURCES, Fetched, Wheel
 
 
 def counted(name: str, fetched: Fetched) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from ..errors import DataError, ParameterError
 from ..hardware import EVERY
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
-from ..operators.peaks import bound_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
@@ -25,7 +24,7 @@ from ..report.formats import counted
 from ..report.notebook import framed
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
-from ..table.physics import KEEP, REFUSED_FROM, SLIPPED
+from ..table.physics import KEEP, REFUSED_FROM, SLIPPED, bound_of
 from ..traces.summary import trace_finding
 from ..workloads.serving import described
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from ..errors import DataError, FlopcastError, ParameterError, one_line
 from ..hardware import all_gpus
-from ..operators.operands import Row, sizes, unknown, word
+from ..operators.op import Row, sizes, unknown, word
 from ..operators.operators import OPS
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import DataError, ParameterError
-from ..operators.operands import word
+from ..operators.op import word
 from ..remarks import Remark, remark
 from .backend import Backend, Device, Group, Operands, build, import_torch
 from .machine import environment, machine, monitor

@@ -25,7 +25,7 @@ from ..errors import DataError, FlopcastError, ParameterError, one_line
 from ..hardware import find
 from ..hardware.constants import constant
 from ..operators.kinds.collective import sent_bytes
-from ..operators.operands import word
+from ..operators.op import word
 from ..operators.operators import work_of
 from ..power.clocks import fit_clocks
 from ..power.logs import TOTAL

@@ -26,7 +26,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError, few, one_line
-from ..operators.operands import word
+from ..operators.op import word
 from ..operators.operators import DIMENSIONS, OPS, op_of, work_of
 from ..readers.base import of_rows
 from ..readers.files import content, csv_header, decimal_commas, head, with_points

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..operators.operators import op_of
-from ..operators.peaks import bound_of
 from .measurements import TEXT_DIMENSIONS
+from .physics import bound_of
 from .problems import is_measured
 
 Range = tuple[float, float, float]
@@ -36,7 +36,7 @@ class Profile:
     duration_us : Range
         Times, microseconds.
     share : Range or None
-        Of a peak of the device (`operators.peaks`); None where no row's is known.
+        Of a peak of the device (`table.physics`); None where no row's is known.
     repeats : float
         Measurements behind all rows together.
     spread : float or None

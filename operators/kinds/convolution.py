@@ -13,8 +13,22 @@ import pandas as pd
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, promote, require
-from ..op import Dim, Dimensions, Op, OwnFeature, log_dims, log_feature
-from ..operands import Measured, Operands, Row, Run, only_format, sizes, unknown, word
+from ..op import (
+    Dim,
+    Dimensions,
+    Measured,
+    Op,
+    Operands,
+    OwnFeature,
+    Row,
+    Run,
+    log_dims,
+    log_feature,
+    only_format,
+    sizes,
+    unknown,
+    word,
+)
 from ..work import element_bytes, numbers, texts
 from .gemm import BATCH
 

@@ -7,7 +7,7 @@ from math import prod
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, broadcast, require
-from ..operands import Measured, Operands, Row, Run, matrix, of_variant, sizes, unknown, word
+from ..op import Measured, Operands, Row, Run, matrix, of_variant, sizes, unknown, word
 from ..vector import ELEMENTWISE_SPREAD, VectorWork, as_rows, vector_op
 from .elementwise import elementwise
 

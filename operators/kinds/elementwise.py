@@ -16,8 +16,7 @@ import pandas as pd
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
-from ..op import Dim, Op
-from ..operands import Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..op import Dim, Measured, Op, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
 from ..vector import COLS, ELEMENTWISE_SPREAD, ROWS, VectorWork, as_rows, vector_op
 from ..work import BITS, as_numbers, element_bytes, numbers
 

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..call import Call, CallReader, Described, Tensor, require
-from ..op import Op
-from ..operands import Measured, Operands, Row, Run, of_variant, sizes, unknown, word
+from ..op import Measured, Op, Operands, Row, Run, of_variant, sizes, unknown, word
 from ..vector import COLS, ELEMENTWISE_SPREAD, ROWS, VectorWork
 from ..work import element_bytes, numbers
 

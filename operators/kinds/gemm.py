@@ -15,8 +15,7 @@ import pandas as pd
 
 from ...errors import DataError, few
 from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
-from ..op import Dim, Op
-from ..operands import Measured, Operands, Row, Run, only_format, sizes, unknown, word
+from ..op import Dim, Measured, Op, Operands, Row, Run, only_format, sizes, unknown, word
 from ..work import coded, element_bytes, numbers, texts
 
 SCALES = ("", "tensor", "token", "1x128", "1x32", "1x16")

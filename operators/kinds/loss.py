@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..call import Call, CallReader, Described, Tensor, promote, require
-from ..operands import Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..op import Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
 from ..vector import ROW_WISE_SPREAD, VectorWork, vector_op, whole_rows
 
 

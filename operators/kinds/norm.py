@@ -10,8 +10,7 @@ from math import prod
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, require
-from ..op import Op
-from ..operands import Builder, Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..op import Builder, Measured, Op, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
 from ..vector import ROW_WISE_SPREAD, VectorWork, vector_op, whole_rows
 
 

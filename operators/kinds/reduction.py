@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..call import NO_FIT, Call, CallReader, Described, require
-from ..operands import Measured, Operands, Row, Run, matrix, of_variant, word
+from ..op import Measured, Operands, Row, Run, matrix, of_variant, word
 from ..vector import ROW_WISE_SPREAD, VectorWork, along, axes_of, vector_op
 from .elementwise import pointwise
 

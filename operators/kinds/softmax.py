@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..call import Call, CallReader, Described
-from ..operands import Measured, Operands, Row, Run, matrix, of_variant
+from ..op import Measured, Operands, Row, Run, matrix, of_variant
 from ..vector import ROW_WISE_SPREAD, VectorWork, along, axes_of, vector_op
 
 

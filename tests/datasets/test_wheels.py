@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flopcast.datasets import fetch_aiconfigurator, fetch_aiter, fetching
-from flopcast.datasets.fetching import SOURCES, Repository, Source, fetch
-from flopcast.datasets.wheels import Wheel
+from flopcast.datasets.fetching import SOURCES, Repository, Source, Wheel, fetch
 from flopcast.errors import DataError, ParameterError
 from flopcast.tests.commands.running import call
 

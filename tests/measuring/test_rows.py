@@ -7,7 +7,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.measuring.rows import FAMILIES, SUITES, described, operators, suite_rows
-from flopcast.operators.operands import sizes, unknown, word
+from flopcast.operators.op import sizes, unknown, word
 from flopcast.operators.operators import OPS, work_of
 from flopcast.table.measurements import REFUSED, judge
 

@@ -8,7 +8,7 @@ import pytest
 
 from flopcast.hardware import find
 from flopcast.operators.operators import complete
-from flopcast.operators.peaks import BYTES_PER_CLOCK, LOADS, bound_of
+from flopcast.table.physics import BYTES_PER_CLOCK, LOADS, bound_of
 
 MI300X, MI210 = find("MI300X"), find("MI210")
 MIB = 2.0**20
