@@ -202,6 +202,7 @@ def check(
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     seed: int = 0,
 ) -> Check:
@@ -227,8 +228,8 @@ def check(
         Which rows, as for `read`.
     group : str or sequence of str, optional
         Columns that make a group, as for `train`; rows of one group are not counted as independent.
-    unit, default : mapping of str to str, optional
-        Units, and values, of columns whose files do not state them.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     seed : int
@@ -264,7 +265,7 @@ def check(
     named = None if host is None else canonical_device(host)[0]
     third = model.recipe.target.name if target is None else device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
-    measured = load_measurements(data, where, unit, default, devices, keep=keep, only=devices)
+    measured = load_measurements(data, where, unit, default, rename, devices, keep=keep, only=devices)
     with one_thread():
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, names_of(group, "group"), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
@@ -427,6 +428,7 @@ def advise(
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Advice:
     """Choose which rows to measure on the target next, so that the run errs least on unseen groups.
@@ -446,7 +448,7 @@ def advise(
         Seconds that a row takes to set up and repeat.
     weight : str, optional
         Column of the candidates that says how much each counts in your workload (its calls, or its time).
-    where, group, unit, default
+    where, group, unit, default, rename
         As for `flopcast.check`.
     seed : int
         Of the sample of candidates, where there are more than 3 000.
@@ -481,7 +483,7 @@ def advise(
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
     model = trained.trained
-    found = load_measurements(candidates, where, unit, default, [gpu.name for gpu in _devices(model)])
+    found = load_measurements(candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)])
     frame, measured = _candidates(model, found.frame)
     with one_thread():
         answers = model.predict(frame, 0.9)
@@ -570,7 +572,7 @@ def needed(
         Of predictions, in place of the run's honest error under the scheme that its model is saved for; expected to
         fall as the error does.
     **settings
-        Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``seed``.
+        Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``.
 
     Returns
     -------

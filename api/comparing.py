@@ -239,7 +239,9 @@ def compare(
     *others: Given,
     interval: float = 0.95,
     where: Where = None,
+    unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Comparison | SeveralComparison:
     """Compare runs, profilers' traces of a workload, tables, or answers: two, or several with the first.
@@ -254,8 +256,8 @@ def compare(
         Of the intervals of differences between runs and of ratios between tables.
     where : mapping or sequence of str, optional
         Rows of measurements to keep, as in `read`.
-    default : mapping of str to str, optional
-        Values of columns that traces and measurements lack.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where measurements do not state them as `read` needs them.
     seed : int
         Of the bootstrap, and of the randomisation test of runs.
 
@@ -296,7 +298,7 @@ def compare(
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
         pairs = _of_runs([_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval, seed)
     else:
-        pairs = _of_measured([*map(Path, given)], names, interval, where, default, seed)
+        pairs = _of_measured([*map(Path, given)], names, interval, seed, (where, unit, default, rename))
     return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
 
 
@@ -325,16 +327,15 @@ def _unknown(answers: Mapping[str, Any]) -> Remark | None:
 
 
 def _of_measured(
-    paths: Sequence[Path], names: Sequence[str], level: float, where: Where, default: Mapping[str, str] | None,
-    seed: int,
-) -> Sequence[TraceComparison | TableComparison]:  # fmt: skip
+    paths: Sequence[Path], names: Sequence[str], level: float, seed: int, stated: tuple[Any, ...]
+) -> Sequence[TraceComparison | TableComparison]:
     """Compare traces, or tables of measurements, with the first."""
-    held = [_traces(path, Options(defaults=dict(default or {}))) for path in paths]
+    held = [_traces(path, Options(defaults=dict(stated[2] or {}))) for path in paths]
     if any(held):
         traces = [(name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)]
         steps = all(trace.dispatches["step"].notna().any() for _, trace in traces)
         return [TraceComparison(trace_changes([traces[0], other], steps=steps)) for other in traces[1:]]
-    tables = [load_measurements(path, where, default=default).frame for path in paths]
+    tables = [load_measurements(path, *stated).frame for path in paths]
     return [
         TableComparison((names[0], name), drift(tables[0], other, level=level, seed=seed), level)
         for name, other in zip(names[1:], tables[1:], strict=True)

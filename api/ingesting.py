@@ -204,10 +204,8 @@ def ingest(
         with their number. Repeats are merged when it is read, by `train` for example; a trace's own always are.
     where : mapping, or sequence of str, optional
         Which measurements, as for `read`.
-    unit, default : mapping of str to str, optional
-        Units, and values, of columns whose files do not state them.
-    rename : mapping of str to str, optional
-        Names of columns in the files -> those of the measurement table, as for `read`.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where the data do not state them as `read` needs them.
     each : bool, default=False
         Whether every repeat is a row of its own.
     keep : collection of str

@@ -102,6 +102,7 @@ def curve(
     metric: str = "duration_us",
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
     shifted_run: str | Path | RunLike | None = None,
@@ -120,7 +121,7 @@ def curve(
 
     Parameters
     ----------
-    data, host, target, where, group, metric, unit, default, keep
+    data, host, target, where, group, metric, unit, default, rename, keep
         As for `train`. With a host only problems that both measured count.
     rows : sequence of int
         Numbers of measured rows, at least 10 each; those that the data do not have are left out.
@@ -171,7 +172,7 @@ def curve(
     if gpus[1] == EVERY:
         raise ParameterError("target", "must be one device: its rows are drawn")
     names = [gpu.name for gpu in gpus if gpu is not None]
-    measured = load_measurements(data, where, unit, default, names, keep=keep, only=names)
+    measured = load_measurements(data, where, unit, default, rename, names, keep=keep, only=names)
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):

@@ -66,6 +66,7 @@ def predict(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     target_cost: str | None = None,
     fallback: str | None = None,
@@ -84,8 +85,8 @@ def predict(
         Share of rows that should lie between the lower and the upper limit.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
-    unit, default : mapping of str to str, optional
-        Units, and values, of columns whose data do not state them.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     target_cost : str, optional
@@ -140,7 +141,7 @@ def predict(
         if target_cost is not None:
             metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
             asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
-        options: dict[str, Any] = {"units": unit, "defaults": default, "keep": keep}
+        options: dict[str, Any] = {"units": unit, "defaults": default, "renames": rename, "keep": keep}
         options["timed"] = model.recipe.host is not None
         if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
             batches = row_batches(tables, **options)
@@ -466,6 +467,7 @@ def explain(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Say why one workload is predicted as it is.
 
@@ -501,7 +503,7 @@ def explain(
         model, metrics, predictions = run.trained, run.metrics, run.predictions
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
-    rows, _ = read_rows(tables, units=unit, defaults=default, timed=recipe.host is not None)
+    rows, _ = read_rows(tables, units=unit, defaults=default, renames=rename, timed=recipe.host is not None)
     rows = select(rows, where)
     if recipe.host is not None:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]

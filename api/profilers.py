@@ -302,6 +302,7 @@ def counters(
     metric: str = "duration_us",
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     seed: int = 0,
     jobs: int = -1,
     progress: Progress | None = None,
@@ -320,7 +321,7 @@ def counters(
         Families of features to leave out in turn, as shell patterns (``"counter.TCC*"``; several with commas).
     per_pass : mapping of str to int, optional
         Hardware block -> counters in a pass, where yours differ from an AMD Instinct's; ``other``: all other blocks.
-    where, group, metric, unit, default, seed, jobs, progress
+    where, group, metric, unit, default, rename, seed, jobs, progress
         As for `flopcast.train`.
 
     Returns
@@ -345,7 +346,7 @@ def counters(
     devices = device(host, "host") if host is not None else None, device(target, "target")
     with workers(jobs, None) as who:
         names = [gpu.name for gpu in devices if gpu is not None]
-        frame = load_measurements(data, where, unit, default, names, only=names).frame
+        frame = load_measurements(data, where, unit, default, rename, names, only=names).frame
         columns = names_of(group, "group")
         dataset = build_dataset(frame, host=devices[0], target=devices[1], metric=metric, group=columns)
         options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}

@@ -276,6 +276,7 @@ def scale_devices(
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     margin: float = 0.10,
     replicates: int = 2000,
     seed: int = 0,
@@ -288,7 +289,7 @@ def scale_devices(
         Measured files and folders of any supported format, and tables.
     devices : sequence of str or GPU
         Names or TOML files of two devices or more, or the devices; their compute units are the sizes.
-    where, group, unit, default, margin, replicates, seed
+    where, group, unit, default, rename, margin, replicates, seed
         As for `validate`.
 
     Returns
@@ -305,7 +306,7 @@ def scale_devices(
         raise ParameterError("devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}")
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
-    read = load_measurements(data, where, unit, default, [gpu.name for gpu in gpus])
+    read = load_measurements(data, where, unit, default, rename, [gpu.name for gpu in gpus])
     found = assess_devices(
         read.frame, gpus, group=names_of(group, "group"), margin=margin, replicates=replicates, seed=seed,
         notes=read.notes,

@@ -135,7 +135,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(data, where, unit, default, each=each, keep=keep, jobs=jobs, rename=rename)
+    found = load_measurements(data, where, unit, default, rename, each=each, keep=keep, jobs=jobs)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -245,11 +245,11 @@ def load_measurements(
     where: Where = None,
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     devices: Sequence[str] = (),
     each: bool = False,
     keep: Collection[str] = (),
     jobs: int = 1,
-    rename: Mapping[str, str] | None = None,
     only: Sequence[str] = (),
 ) -> readers.Measurements:
     """Read data and keep the rows asked for.
@@ -258,7 +258,7 @@ def load_measurements(
     ----------
     data : path, DataFrame, Measurements, or a sequence of them, or None
         None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, unit, default, each, keep, jobs, rename
+    where, unit, default, rename, each, keep, jobs, rename
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.

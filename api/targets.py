@@ -129,7 +129,7 @@ def train_each(
     names = [host.name, *(gpu.name for gpu in gpus)]
     if len(set(names)) < len(names) or not gpus:
         raise ParameterError("targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}")
-    read = {name: options[name] for name in ("where", "unit", "default", "each", "keep") if name in options}
+    read = {name: options[name] for name in ("where", "unit", "default", "rename", "each", "keep") if name in options}
     measured = load_measurements(data, devices=names, only=names, **read)
     check_devices(measured, names)
     for name in names:

@@ -191,13 +191,14 @@ class Run:
         where: Where = None,
         unit: Mapping[str, str] | None = None,
         default: Mapping[str, str] | None = None,
+        rename: Mapping[str, str] | None = None,
         fallback: str | None = None,
     ) -> pd.DataFrame:
         """Predict new workloads; `flopcast.predict` gives a summary and figures beside the table.
 
         Parameters
         ----------
-        data, interval, where, unit, default, fallback
+        data, interval, where, unit, default, rename, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -211,8 +212,8 @@ class Run:
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        given: dict[str, Any] = {"where": where, "unit": unit, "default": default, "fallback": fallback}
-        return predict(self, data, interval=interval, **given).frame
+        given: dict[str, Any] = {"where": where, "unit": unit, "default": default, "rename": rename}
+        return predict(self, data, interval=interval, fallback=fallback, **given).frame
 
     def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
         """Say why one workload is predicted as it is: `api.predicting.explain`, whose ``options`` they are."""
@@ -343,6 +344,7 @@ def train(
     metric: str = "duration_us",
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
@@ -382,8 +384,8 @@ def train(
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
         The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the models, as time has.
-    unit, default : mapping of str to str, optional
-        Units, and values, of columns whose files do not state them.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where the data do not state them as `read` needs them.
     each : bool
         Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
     keep : collection of str
@@ -466,7 +468,7 @@ def train(
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
         only = [*names, *(gpu.name for gpu in several)]
-        measured = load_measurements(data, where, unit, default, names, each, keep, only=only)
+        measured = load_measurements(data, where, unit, default, rename, names, each, keep, only=only)
         if several:
             frames = [rows_of(measured.frame, gpu.name) for gpu in several]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))

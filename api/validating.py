@@ -88,6 +88,7 @@ def validate(
     metric: str = "duration_us",
     unit: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     folds: int = 10,
     replicates: int = 2000,
@@ -111,8 +112,8 @@ def validate(
         What counts as the same: target / law within [1 / (1 + margin), 1 + margin].
     metric : str, default="duration_us"
         The measured column that is scaled.
-    unit, default : mapping of str to str, optional
-        Units, and values, of columns whose files do not state them.
+    unit, default, rename : mapping of str to str, optional
+        Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     folds, replicates, seed : int
@@ -145,7 +146,7 @@ def validate(
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
     names = [gpu.name for gpu in devices]
-    measured = load_measurements(data, where, unit, default, names, keep=keep, only=names)
+    measured = load_measurements(data, where, unit, default, rename, names, keep=keep, only=names)
     check_devices(measured, names)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)

@@ -28,6 +28,7 @@ def command(
     group: opt.GroupOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     seed: opt.SeedOption = 0,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
@@ -35,7 +36,7 @@ def command(
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
     if out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *candidates])
-    settings: dict[str, Any] = opt.parse_rows(where, unit, default, group=group)
+    settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group)
     seconds = opt.parse_budget(budget)
     opt.check_data([run, *candidates])
     opt.announce(f"loading {run}", quiet=as_json)

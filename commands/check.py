@@ -38,6 +38,7 @@ def command(
     group: opt.GroupOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     keep: opt.KeepOption = None,
     seed: opt.SeedOption = 0,
     every: opt.AllOption = False,
@@ -55,7 +56,7 @@ def command(
         "target": target,
         "interval": interval,
         "margin": check_margin(margin),
-        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ()),
         "seed": seed,
     }
     opt.check_data([run, *data])

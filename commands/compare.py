@@ -35,7 +35,9 @@ def command(
     out: Annotated[Path | None, opt.option("Folder for compare.json and compare.html.", spelt="--out -o")] = None,
     where: opt.WhereOption = None,
     seed: opt.SeedOption = 0,
+    unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -48,13 +50,13 @@ def command(
     """
     if out is not None:
         check_output(out, FILES, [first, *others])
-    columns = opt.parse_defaults(default)
+    asked = opt.parse_rows(where, unit, default, rename)
     opt.check_data([first, *others])
     opt.announce("reading them", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = compare(first, *others, interval=interval, where=where, default=columns, seed=seed)
+    found = compare(first, *others, interval=interval, seed=seed, **asked)
     if out is not None:
         found.save(out, opt.made_by(context))
     show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)

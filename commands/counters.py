@@ -31,6 +31,7 @@ def command(
     metric: opt.MetricOption = "duration_us",
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     seed: opt.SeedOption = 0,
     jobs: opt.JobsOption = -1,
     every: opt.AllOption = False,
@@ -49,7 +50,7 @@ def command(
         "max_passes": max_passes,
         "without_features": without_features or (),
         "per_pass": opt.parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
-        **opt.parse_rows(where, unit, default, group=group),
+        **opt.parse_rows(where, unit, default, rename, group=group),
     }
     opt.check_data(data)
     from ..report.terminal import shown_progress

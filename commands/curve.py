@@ -38,6 +38,7 @@ def command(
     metric: opt.MetricOption = "duration_us",
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     keep: opt.KeepOption = None,
     seed: opt.SeedOption = 0,
     every: opt.AllOption = False,
@@ -48,7 +49,7 @@ def command(
     if out is not None:
         check_output(out, FILES, data or ())
     data = opt.check_data(data)
-    settings: dict[str, Any] = opt.parse_rows(where, unit, default, group=group, keep=keep or ())
+    settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ())
     if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:
         settings["rows"] = counts
     if (names := opt.parse_names(models, "--models", "Additive,Stack")) is not None:

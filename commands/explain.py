@@ -25,13 +25,14 @@ def command(
     where: opt.WhereOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
     if out is not None:
         check_output(out, FILES, [run, *data])
-    settings = opt.parse_rows(where, unit, default)
+    settings = opt.parse_rows(where, unit, default, rename)
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before

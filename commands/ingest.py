@@ -47,8 +47,7 @@ def command(
     if dispatches and where:
         raise ParameterError("where", "chooses rows of the measurement table: leave it out, or leave out --dispatches")
     settings: dict[str, Any] = {
-        **opt.parse_rows(where, unit, default, keep=keep or ()),
-        "rename": opt.parse_renames(rename),
+        **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
         "max_size": None if max_size is None else opt.parse_size(max_size),
     }
     opt.check_data(data)

@@ -294,6 +294,7 @@ def parse_rows(
     where: list[str] | None,
     unit: list[str] | None,
     default: list[str] | None,
+    rename: list[str] | None = None,
     *,
     group: str | None = None,
     keep: Sequence[str] | None = None,
@@ -308,7 +309,7 @@ def parse_rows(
     asked: dict[str, Any] = {"where": parse_where(where)}
     if group is not None:
         asked["group"] = parse_group(group)
-    asked |= {"unit": parse_units(unit), "default": parse_defaults(default)}
+    asked |= {"unit": parse_units(unit), "default": parse_defaults(default), "rename": parse_renames(rename)}
     return asked if keep is None else asked | {"keep": keep}
 
 

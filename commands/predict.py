@@ -23,6 +23,7 @@ def command(
     where: opt.WhereOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     keep: opt.KeepOption = None,
     target_cost: opt.TargetCostOption = None,
     fallback: Annotated[
@@ -36,7 +37,7 @@ def command(
     if out is not None:
         check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
-        **opt.parse_rows(where, unit, default, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
         "target_cost": target_cost,
         "fallback": fallback,
     }
@@ -54,7 +55,7 @@ def command(
     if need is not None:
         from ..api.checking import needed
 
-        rows = {name: value for name, value in settings.items() if name in ("where", "unit", "default")}
+        rows = {name: value for name, value in settings.items() if name in ("where", "unit", "default", "rename")}
         told = needed(run, need, data, half_width=prediction.half_width(), **rows).told
         prediction.report["need"] = told.to_dict()
     if as_json:

@@ -86,21 +86,19 @@ def devices_command(
     as_json: opt.JsonOption = False,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device."""
     if out is not None:
         check_output(out, FILES)
     names = opt.parse_names(devices, "--devices", "MI308X,MI300X") or []
-    chosen, columns = opt.parse_where(where), opt.parse_group(group)
-    units, values = opt.parse_units(unit), opt.parse_defaults(default)
+    asked = opt.parse_rows(where, unit, default, rename) | {"group": opt.parse_group(group)}
     check_margin(margin)
     opt.check_data(data)
     opt.announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
-    result = scale_devices(
-        data, names, where=chosen, group=columns, unit=units, default=values, margin=margin, seed=seed
-    )
+    result = scale_devices(data, names, margin=margin, seed=seed, **asked)
     _tell(result, out, as_json, every, context)
 
 

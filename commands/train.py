@@ -54,6 +54,7 @@ def command(
     metric: opt.MetricOption = "duration_us",
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     keep: opt.KeepOption = None,
     target_cost: opt.TargetCostOption = None,
     each: opt.EachOption = False,
@@ -75,7 +76,7 @@ def command(
         check_run_folder(out)
     settings: dict[str, Any] = {
         "host": own,
-        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "prior_run": prior_run,
         "models": opt.parse_names(models, "--models", "Additive,Stack"),
@@ -117,7 +118,9 @@ def command(
     if need is not None:
         from ..api.checking import needed
 
-        rows = {name: value for name, value in settings.items() if name in ("where", "group", "unit", "default")}
+        rows = {
+            name: value for name, value in settings.items() if name in ("where", "group", "unit", "default", "rename")
+        }
         runs = found if isinstance(found, Runs) else {"": found}
         told = {name: needed(run, need, data or (), seed=seed, **rows).told for name, run in runs.items()}
     if isinstance(found, Runs):

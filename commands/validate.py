@@ -36,6 +36,7 @@ def command(
     metric: opt.MetricOption = "duration_us",
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     keep: opt.KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
@@ -44,7 +45,7 @@ def command(
     settings: dict[str, Any] = {
         "host": opt.parse_gpu(host),
         "target": opt.parse_gpu(target),
-        **opt.parse_rows(where, unit, default, group=group, keep=keep or ()),
+        **opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ()),
     }
     check_margin(margin)
     data = opt.check_data(data)

@@ -73,7 +73,7 @@ CURES = {
     "infinite-duration": "correct the row named, or leave it out",
     "launch-not-recorded": "begin the recording a step or two earlier: the shapes stand at the launch",
     "launched-before": "begin the recording a step or two earlier",
-    "missing-dimension": "give it in the table, by `--default COLUMN=VALUE`, or map its name (`ingest --rename`); "
+    "missing-dimension": "give it in the table, by `--default COLUMN=VALUE`, or map its name (`--rename`); "
     "record traces with `record_shapes=True`",
     "missing-value": "give the column that it is made of",
     "negative-duration": "record again",

@@ -297,7 +297,7 @@ def formats() -> str:
     others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
     needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
     return (
-        f"a table needs {needed}, or names that are mapped by rename of fc.read; of tools, read are {', '.join(others)}"
+        f"a table needs {needed}, or its own names given by rename NAME=COLUMN; of tools, read are {', '.join(others)}"
     )
 
 

@@ -41,6 +41,7 @@ from .reading import (
     Source,
     TraceFailure,
     above_peaks,
+    check_renames,
     irregular,
     look,
     prepared,
@@ -78,12 +79,14 @@ def read_parts(
     At most as many are in memory as there are processes. A source that cannot be read, or has no row that can be used,
     is a `TraceFailure`.
     """
-    kinds = sort_files(find_files(paths), options.renames if options else None)
+    options = options or Options()
+    check_renames(paths, options.renames)
+    kinds = sort_files(find_files(paths), options.renames)
     for file, error in kinds.unreadable:
         yield file.label, TraceFailure(error)
     formats = list(dict.fromkeys(source.reader.name for source in kinds.sources))
     sources = sorted(kinds.sources, key=lambda source: formats.index(source.reader.name))
-    for source, found in look(sources, partial(_part, options=options or Options(), where=where), jobs):
+    for source, found in look(sources, partial(_part, options=options, where=where), jobs):
         yield source.label, found
 
 
@@ -340,16 +343,17 @@ def row_batches(
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    renames: Mapping[str, str] | None = None,
     timed: bool = True,
     keep: Collection[str] = (),
 ) -> RowBatches | None:
     """Return the rows of Parquet files in batches, the parameters as those of `read_rows`; None where they are few.
 
-    Also where one row may decide what is said of another: files of other formats, text in columns of numbers, units and
-    values that the user states.
+    Also where one row may decide what is said of another: files of other formats, text in columns of numbers, what is
+    stated by the user.
     """
     check_keep(keep)
-    if units or defaults or any(isinstance(path, pd.DataFrame) for path in paths):
+    if units or defaults or renames or any(isinstance(path, pd.DataFrame) for path in paths):
         return None
     options = Options({}, {}, timed)
     try:

@@ -21,6 +21,7 @@ from ..table.conditions import Where, conditions, select
 from ..table.contents import KIND
 from ..table.irregular import Settled, remarks, without_repeats, without_spikes
 from ..table.measurements import (
+    COUNTER,
     EXAMPLES,
     LONGEST_TEXT,
     MEASURED,
@@ -122,9 +123,7 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
             beginning = head(file.path)
             reader = detect(file.path, beginning)
             parquet = beginning.startswith(PARQUET)
-            if renames and not renames.keys().isdisjoint(
-                parquet_columns(file.path) if parquet else csv_header(beginning)
-            ):
+            if renames and not renames.keys().isdisjoint(_header(file.path, beginning)):
                 reader = own["tidy Parquet" if parquet else "tidy CSV"]
         except DataError as error:
             unreadable.append((file, error))
@@ -441,6 +440,7 @@ def read_rows(
     *,
     units: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    renames: Mapping[str, str] | None = None,
     timed: bool = True,
     keep: Collection[str] = (),
     where: Where = None,
@@ -452,7 +452,7 @@ def read_rows(
     `_refused`. The index is the place of each among all.
     """
     check_keep(keep)
-    options = Options(dict(units or {}), dict(defaults or {}), timed)
+    options = Options(dict(units or {}), dict(defaults or {}), timed, renames=dict(renames or {}))
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     whole = fill_text(pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True))
@@ -466,7 +466,7 @@ def read_rows(
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
-        raise _unusable(rows.rename(columns=names)[list(names.values())])
+        raise _unusable(rows.rename(columns=names)[list(names.values())], found.columns)
     return rows, found.notes()
 
 
@@ -486,6 +486,44 @@ def read_traces(
         yield source.label, trace
 
 
+_OURS = {"device", "group", "library", "campaign", *TEXT_COLUMNS}
+_OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.metrics)}
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5) or ["device", "dtype_a", "op"]
+    return f"did you mean {' or '.join(close)}?"
+
+
+def check_renames(
+    paths: Sequence[Path | str | DataFile], renames: Mapping[str, str], frames: Sequence[pd.DataFrame] = ()
+) -> None:
+    """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
+    if not renames:
+        return
+    columns = [str(name) for frame in frames for name in frame]
+    for file in find_files(paths):
+        with suppress(DataError):  # said where it is read
+            beginning = head(file.path)
+            columns += [] if beginning.lstrip()[:1] in (b"{", b"[") else _header(file.path, beginning)
+    known = {*_OURS, *ALIASES, "duration_us"}
+    for name, ours in renames.items():
+        said = f"{name}={ours}: "
+        if not columns:
+            raise ParameterError("rename", f"{said}the data hold no table whose columns could be renamed")
+        if name not in columns:
+            close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            there = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
+            raise ParameterError("rename", f"{said}no table has a column {name!r}{meant}: {there}")
+        if ours not in known and split_unit(ours)[1] is None and not ours.startswith(COUNTER):
+            raise ParameterError("rename", f"{said}no column here is called {ours!r}; {_meant(ours, known)}")
+
+
+def _header(path: Path, beginning: bytes) -> Sequence[str]:
+    return parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
+
+
 def _tables(
     data: Sequence[Path | str | DataFile | pd.DataFrame],
     options: Options,
@@ -498,22 +536,19 @@ def _tables(
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
     found = Found()
+    if not part:
+        check_renames(paths, options.renames, frames)
     tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
     if tables and not part:
         for column, unit in options.units.items():
             if column not in found.columns and column not in {Path(label).name for label in found.labels.values()}:
                 raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
-        for name, ours in options.renames.items():
-            if ours not in found.columns:
-                raise ParameterError("rename", f"{name}={ours}: no table has a column {name!r}")
         # A value for a column that nothing knows is refused: most likely it is misspelled.
-        dimensions = {name for op in OPS.values() for name in (*op.identity, *op.dims)}
-        known = {"device", "group", "library", *TEXT_COLUMNS, *dimensions, *found.columns}
+        known = {*_OURS, *found.columns}
         for column, value in options.defaults.items():
             if column not in known:
-                close = difflib.get_close_matches(column, sorted(known), n=3) or ["device", "dtype_a", "op"]
-                did_you_mean = f"did you mean {' or '.join(close)}?"
-                raise ParameterError("default", f"{column}={value}: no column {column!r}; {did_you_mean}")
+                problem = f"{column}={value}: no column {column!r}; {_meant(column, known)}"
+                raise ParameterError("default", problem)
     if not tables and found.excluded:
         asked = ", ".join(map(str, (*options.where, *options.devices)))
         raise DataError(f"no row has {asked}: {counted(len(found.excluded), 'file')} hold others", source=where)
@@ -645,7 +680,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
-        raise _unusable(rejected)
+        raise _unusable(rejected, found.columns)
     whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
     if files := _leave_out(whole, every, where, found):
@@ -660,7 +695,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
         every = every[~refused]
         if every.empty:
             _refuse_unit(held, found)
-            raise _unusable(rejected)
+            raise _unusable(rejected, found.columns)
     every = every.drop(columns=ORDER).reset_index(drop=True)
     merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
     if not part:
@@ -673,7 +708,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
                 rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
                 counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
         if merged.empty:
-            raise _unusable(rejected)
+            raise _unusable(rejected, found.columns)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
@@ -819,8 +854,11 @@ def _refuse_unit(held: Held, found: Found) -> None:
             raise ParameterError("unit", f"{column}={unit} would make the times of {where} possible: {times}")
 
 
-def _unusable(rejected: pd.DataFrame) -> DataError:
-    """Return the error for data of which every row is refused."""
+def _unusable(rejected: pd.DataFrame, columns: Collection[str]) -> DataError:
+    """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
     first = rejected.iloc[0]
     reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
-    return DataError(f"no row can be used ({reasons}); first: {first['detail']}", source=str(first["source"]))
+    told = f"no row can be used ({reasons}); first: {first['detail']}"
+    if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
+        told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
+    return DataError(told, source=str(first["source"]))

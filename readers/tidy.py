@@ -101,6 +101,9 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     operator, or no single one the duration.
     """
     table = table.rename(columns=dict(options.renames))
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise DataError(f"two columns are called {twice!r} once renamed: leave one out", source=source)
     if "mean_ttft_ms" in table:
         table = table.rename(columns={name: ours for name, ours in _OF_BENCHMARKS.items() if ours not in table})
     if {_START, _END} <= set(table) and not any(_split(str(name))[1] in TIME_UNITS for name in table):
@@ -158,7 +161,7 @@ def _lacking(columns: Sequence[str], options: Options, needed: Iterable[str]) ->
     plain = set(map(_plain, columns))
     missing = [name for name in needed if name not in options.defaults and plain.isdisjoint((name, *ALIASES[name]))]
     examples = {"op": "gemm", "device": "MI300X"}
-    said = [f"no column {name!r}: give default {name}={examples[name]}" for name in missing]
+    said = [f"no column {name!r}: give default {name}={examples[name]}, or rename NAME={name}" for name in missing]
     return [*said, f"the columns are {few(columns, 12)}"] if said else []
 
 
@@ -321,7 +324,8 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         what = f"{few([*timed])} may be another time than that of one call: of the one that is"
         raise DataError(f"{what} give unit {next(iter(timed))}={named[next(iter(timed))][1]}", source=source)
     raise DataError(
-        f"no column is a duration with its unit (columns: {', '.join(named)}): give unit COLUMN=ms",
+        f"no column is a duration with its unit (columns: {', '.join(named)}): give unit COLUMN=ms, "
+        "or rename COLUMN=duration_ms",
         source=source,
     )
 
@@ -368,7 +372,7 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
     """
     unread = [str(name) for name in rows if _FORMAT.search(str(name).lower()) and name not in DTYPE_COLUMNS]
     if unread:
-        what = "holds number formats, by its name, and is none that is known: call it dtype_a (or dtype_b, dtype_out)"
+        what = f"holds number formats, by its name, and is none that is known: give rename {unread[0]}=dtype_a"
         raise DataError(f"column {unread[0]!r} {what}, or remove it", source=source)
     given = _filled(rows, "dtype_a", "")
     blank = given.eq("")

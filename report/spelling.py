@@ -15,5 +15,4 @@ def as_options(text: str) -> str:
     >>> as_options("no column 'op': give default op=gemm")
     "no column 'op': give --default op=gemm"
     """
-    text = text.replace("rename of fc.read", "flopcast ingest FILE --rename NAME=COLUMN")
-    return re.sub(r"\bgive (default|unit) (?=\S+=)", r"give --\1 ", text)
+    return re.sub(r"\b(give|or|by) (default|unit|rename) (?=\S+=)", r"\1 --\2 ", text)

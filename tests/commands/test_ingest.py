@@ -14,7 +14,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.api.ingesting import ingest_dispatches, ingest_measurements
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.output import METADATA
 from flopcast.readers import Options, read
 from flopcast.report.ingest import overview_json
@@ -189,7 +189,13 @@ def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
         frame = fc.read(data, rename=ours).frame
         assert frame[["op", "device", "m", "duration_us"]].to_numpy().tolist() == [["gemm", "MI300X", 16, 12.5]]
     renames = [f"--rename={own}={name}" for own, name in ours.items()]
-    assert running.call("ingest", tmp_path / "x.csv", *renames).exit_code == 0
-    assert running.call("ingest", tmp_path / "x.csv", *renames, "--rename", "none=repeats").stderr.startswith(
-        "error: --rename "
-    )
+    for command in (["ingest", "x.csv"], ["compare", "x.csv", "x.parquet"]):
+        assert running.call(command[0], *(tmp_path / name for name in command[1:]), *renames).exit_code == 0
+    for wrong, nearest in (("wat=repeats", "what"), ("M_=mm", "m")):
+        with pytest.raises(ParameterError, match=f"did you mean {nearest}\\?") as refused:
+            fc.read(tmp_path / "x.csv", rename=dict([wrong.split("=")]))
+        assert refused.value.parameter == "rename"
+    with pytest.raises(DataError, match="M_"):  # a column that is missing: those found are named
+        fc.read(table, rename={name: other for name, other in ours.items() if name != "M_"})
+    with pytest.raises(DataError, match="'n'"):
+        fc.read(table, rename=ours | {"M_": "n"})

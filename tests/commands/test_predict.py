@@ -43,6 +43,15 @@ def never_trained(category: str, level: str, *known: str) -> str:
     return f"{category} {level} was never trained ({', '.join(known)}): the model cannot predict it"
 
 
+def test_columns_of_other_names_are_predicted_as_ours(run: Path, tmp_path: Path) -> None:
+    data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
+    ours = predict(run, [data]).frame
+    data.write_text(data.read_text().replace("m,n,k", "rows of A,n,k"), encoding="utf-8")
+    result = invoke(run, data, "--rename", "rows of A=m", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["rows"][0]["predicted_us"] == pytest.approx(ours["predicted_us"][0])
+
+
 def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_path: Path) -> None:
     other = tmp_path / "more.csv"
     other.write_text(f"{HEADER}\nlabchip,gemm,bf16,64,1024,1024,2.3\n", encoding="utf-8")

@@ -95,6 +95,11 @@ def test_defaults_are_those_of_the_library_and_shown() -> None:
             assert option.default == stated.default, (name, option.name)
 
 
+def test_who_takes_units_of_columns_takes_their_names() -> None:
+    taken = {word: {name for name, one in options() if one.name == word} for word in ("unit", "rename")}
+    assert taken["unit"] == taken["rename"] != set()
+
+
 def test_ranks_replayed_together_are_asked_for_in_the_same_words() -> None:
     assert set(inspect.signature(projecting.project_job).parameters) - {"laws"} <= set(
         inspect.signature(projecting.project_traces).parameters
