@@ -346,7 +346,8 @@ def _numerical(context: Context) -> tuple[dict[str, np.ndarray], dict[str, str],
     roles: dict[str, str] = {}
     units: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    for feature in _candidates(context):
+    own = () if context.metric == "duration_us" else (extra_metric(context.metric),)
+    for feature in (*own, *CATALOGUE, *(counter(name, context.has_host) for name in context.counters)):
         if not feature.applies(context):
             continue
         if not context.has_host and feature.name == context.metric:
@@ -365,11 +366,6 @@ def _numerical(context: Context) -> tuple[dict[str, np.ndarray], dict[str, str],
         columns[feature.name] = values
         roles[feature.name], units[feature.name] = feature.role, feature.unit
     return columns, roles, units, skipped
-
-
-def _candidates(context: Context) -> tuple[Feature, ...]:
-    own = () if context.metric == "duration_us" else (extra_metric(context.metric),)
-    return (*own, *CATALOGUE, *(counter(name, context.has_host) for name in context.counters))
 
 
 def _feature(name: str, metric: str, host: bool) -> Feature:

@@ -123,9 +123,15 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
         elif key in FIGURES:
             fields[key] = _read_figure(key, FIGURES[key], value, where)
         elif key in WORDS:
-            fields[key] = _read_text(key, value, where)
+            if not isinstance(value, str):
+                raise DataError(f"{key} must be a text in quotes, got {value!r}", source=where)
+            if key == "name" and not value.strip():
+                raise DataError("name must not be empty", source=where)
+            fields[key] = value
         elif key in LISTS:
-            fields[key] = _read_list(key, value, where)
+            if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+                raise DataError(f"{key} must be a list of texts, got {value!r}", source=where)
+            fields[key] = tuple(value)
         else:
             raise _unknown(key, (*WORDS, *LISTS, *PEAK_TABLES, *FIGURES), where)
     return fields
@@ -180,20 +186,6 @@ def _read_figure(key: str, figure: Figure, value: object, where: str) -> float |
     if value != int(value):
         raise DataError(f"{key} must be a whole number ({figure}), got {value!r}", source=where)
     return int(value)
-
-
-def _read_text(key: str, value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{key} must be a text in quotes, got {value!r}", source=where)
-    if key == "name" and not value.strip():
-        raise DataError("name must not be empty", source=where)
-    return value
-
-
-def _read_list(key: str, value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise DataError(f"{key} must be a list of texts, got {value!r}", source=where)
-    return tuple(value)
 
 
 def _unknown(key: str, known: Iterable[str], where: str) -> DataError:

@@ -139,7 +139,12 @@ def deconvolve(
     errors = np.array([_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)])
     strength = _strongest(errors)
     P = strength * n * smooth + prior
-    x = _bounded(A, y, P, equations.cells, np.inf if cap_w is None else cap_w / scale)
+    # the penalised solution with a non-negative curve, nowhere above the most, and non-negative idle power
+    root = np.linalg.cholesky(A.T @ A + P)  # as many equations as unknowns, with the same solution
+    lowest = np.zeros(A.shape[1])
+    lowest[equations.cells : -1] = -np.inf
+    highest = np.where(np.arange(A.shape[1]) < equations.cells, np.inf if cap_w is None else cap_w / scale, np.inf)
+    x = lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls").x
     hat = np.linalg.solve(A.T @ A + P, A.T @ A)
     middle = (np.arange(equations.cells) + 0.5) / equations.cells
     return Deconvolved(
@@ -183,12 +188,3 @@ def _strongest(errors: np.ndarray) -> float:
     if excess[:, -1].mean() <= CLEAR_GAIN * allowed[-1]:
         return float(STRENGTHS[-1])
     return float(STRENGTHS[np.flatnonzero(excess.mean(axis=0) <= allowed)[-1]])
-
-
-def _bounded(A: np.ndarray, y: np.ndarray, penalty: np.ndarray, cells: int, most: float) -> np.ndarray:
-    """Return the penalised solution with a non-negative curve, nowhere above the most, and non-negative idle power."""
-    root = np.linalg.cholesky(A.T @ A + penalty)  # as many equations as unknowns, with the same solution
-    lowest = np.zeros(A.shape[1])
-    lowest[cells:-1] = -np.inf
-    highest = np.where(np.arange(A.shape[1]) < cells, most, np.inf)
-    return lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls").x

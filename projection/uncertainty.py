@@ -40,7 +40,7 @@ from ..arrays import FloatArray
 from ..errors import NotPublishedError, ParameterError, nearest
 from ..evaluation.advising import Need
 from ..evaluation.metrics import check_level
-from ..hardware import GPU, peak_path
+from ..hardware import peak_path
 from ..remarks import Remark, remark
 from ..workers import one_thread
 from .kernel_laws import CORRECTED, ERRORS
@@ -439,26 +439,22 @@ def exponents(projection: Projection, figure: str, groups: np.ndarray) -> FloatA
     """
     times = []
     for change in (1 - STEP, 1 + STEP):
-        gpu = _changed(projection.target, figure, change)
+        # the GPU with a figure, or all its peaks, times a number
+        gpu = projection.target
+        names: Sequence[str] = [peak_path(name) for name in gpu.peaks] if figure == PEAK else [figure]
+        if not names:
+            raise NotPublishedError(gpu.name, figure)
+        for name in names:
+            value = own_value(gpu, name)
+            if value is None:
+                raise NotPublishedError(gpu.name, name)
+            gpu = swept(gpu, name, value * change)
         rows = project_activities(
             projection.activities, projection.host, gpu, projection.laws, trained_for=projection.target
         )
         times.append(np.bincount(groups, weights=rows["projected_us"].to_numpy()))
     ratio = np.divide(times[1], times[0], out=np.ones_like(times[0]), where=times[0] > 0)
     return np.asarray(np.log(ratio) / np.log((1 + STEP) / (1 - STEP)), dtype=np.float64)
-
-
-def _changed(gpu: GPU, figure: str, change: float) -> GPU:
-    """Return the GPU with a figure, or all its peaks, times a number."""
-    names: Sequence[str] = [peak_path(name) for name in gpu.peaks] if figure == PEAK else [figure]
-    if not names:
-        raise NotPublishedError(gpu.name, figure)
-    for name in names:
-        value = own_value(gpu, name)
-        if value is None:
-            raise NotPublishedError(gpu.name, name)
-        gpu = swept(gpu, name, value * change)
-    return gpu
 
 
 def class_of(activities: pd.DataFrame) -> np.ndarray:

@@ -598,10 +598,7 @@ def surveyed(files: Sequence[DataFile]) -> Iterator[Surveyed | DataError]:
 def survey(path: Path) -> Surveyed:
     """Return what a table holds; its columns alone are in memory."""
     with open_parquet(path, 2**40) as file:
-        return _survey(Columns(file.read(), path))
-
-
-def _survey(table: Columns) -> Surveyed:
+        table = Columns(file.read(), path)
     name = kind_of(table.path)
     kind = KINDS.get(name)
     origin, times = origin_of(table), _time(table, kind)

@@ -246,13 +246,21 @@ _COPY = re.compile(r"Memcpy (\w+) \(.*\)")
 def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     """Return the columns that an event or its launch gives: all but the device, the operator, the step, the source."""
     gpu = document.gpu
+    # the names of kernels, and of copies the direction: "Memcpy HtoD (Pageable -> Device)" is HtoD
+    every = _words(gpu.names)
+    short = _words([match[1] if (match := _COPY.fullmatch(name)) else name for name in every.categories])
+    # name, message and ranks of collectives; the file counts elements
+    elements = np.maximum(gpu.integers["elements_in"], gpu.integers["elements_out"])
+    dtypes = canonical_dtypes(pd.Series(gpu.words["dtype"], dtype=object))
+    bits = dtypes.map(BITS).fillna(0).to_numpy(dtype=np.int64)
+    known = (bits > 0) & (elements >= 0) & (elements < 2**56)
     return {
         "kind": _words([_KINDS[category] for category in gpu.categories]),
         "rank": integers(np.full(len(gpu), document.rank, dtype=np.int64)),
         "process": _process(document, links),
         "gpu": integers(gpu.integers["device"]),
         "stream": integers(gpu.integers["stream"]),
-        "name": _names(gpu),
+        "name": short.take(every.codes),
         "start_ns": gpu.start_ns + document.base_ns,
         "duration_ns": gpu.duration_ns,
         **_sizes(document, links, rocm),
@@ -261,7 +269,12 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
         "bytes": _bytes(document, links),
         "correlation": integers(gpu.integers["correlation"]),
         "linked": links.launch >= 0,
-        **_collectives(gpu),
+        "collective": _words(gpu.words["collective"]),
+        "collective_bytes": integers(np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)),
+        "group_size": integers(gpu.integers["group_size"]),
+        "group_name": _words(gpu.words["group_name"]),
+        "group_ranks": _group_ranks(gpu),
+        "group_number": integers(gpu.integers["number"]),
     }
 
 
@@ -316,13 +329,6 @@ def _words(words: Sequence[str]) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=pd.Index(levels))  # pyrefly: ignore[no-matching-overload]
 
 
-def _names(gpu: Events) -> pd.Categorical:
-    """Return the names of kernels, and of copies the direction: "Memcpy HtoD (Pageable -> Device)" is HtoD."""
-    every = _words(gpu.names)
-    short = _words([match[1] if (match := _COPY.fullmatch(name)) else name for name in every.categories])
-    return short.take(every.codes)
-
-
 def _process(document: Document, links: Links) -> pd.arrays.IntegerArray:
     """Return the process that made each launch; that of all launches, where a launch is not in the file."""
     of_launch = document.processes(document.launches)
@@ -365,22 +371,6 @@ def _bytes(document: Document, links: Links) -> pd.arrays.IntegerArray:
         values = np.where(values == MISSING, of_launch, values)
     kernels = np.array([category is Category.KERNEL for category in document.gpu.categories], dtype=bool)
     return integers(np.where(kernels, MISSING, values))
-
-
-def _collectives(gpu: Events) -> dict[str, Any]:
-    """Return name, message and ranks of collectives; the file counts elements."""
-    elements = np.maximum(gpu.integers["elements_in"], gpu.integers["elements_out"])
-    dtypes = canonical_dtypes(pd.Series(gpu.words["dtype"], dtype=object))
-    bits = dtypes.map(BITS).fillna(0).to_numpy(dtype=np.int64)
-    known = (bits > 0) & (elements >= 0) & (elements < 2**56)
-    return {
-        "collective": _words(gpu.words["collective"]),
-        "collective_bytes": integers(np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)),
-        "group_size": integers(gpu.integers["group_size"]),
-        "group_name": _words(gpu.words["group_name"]),
-        "group_ranks": _group_ranks(gpu),
-        "group_number": integers(gpu.integers["number"]),
-    }
 
 
 def _group_ranks(gpu: Events) -> pd.Categorical:

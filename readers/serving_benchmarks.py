@@ -339,6 +339,12 @@ class SiliconSampleReader(Reader):
         formats = [FORMATS.get(word, (word, word, "")) for word in found]
         concurrency = source.str.extract(_CONCURRENCY, expand=False)
         batch = _word(given, "batch_size")
+        # in words which groups of GPUs read the prompts and which write the answers
+        sides = [
+            side + " " + _word(given, f"{side}_num_workers") + " x tp " + _word(given, f"{side}_tp_size") + " dp "
+            + _word(given, f"{side}_attention_dp_size")
+            for side in ("prefill", "decode")
+        ]  # fmt: skip
         rows = pd.DataFrame(
             {
                 "op": SERVING,
@@ -353,7 +359,7 @@ class SiliconSampleReader(Reader):
                 "dp": gpus / of_heads,
                 "ep": np.where((gpus > _NODE) | squared | copied, gpus, ep),
                 "apart": np.where(apart, "yes", ""),
-                "variant": np.where(apart, _groups(given), ""),
+                "variant": np.where(apart, sides[0] + ", " + sides[1], ""),
                 "input_len": _word(given, "isl"),
                 "output_len": _word(given, "osl"),
                 "concurrency": concurrency.where(concurrency.notna(), batch),
@@ -370,16 +376,6 @@ class SiliconSampleReader(Reader):
 
 _COUNTS: Final = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 _NODE: Final = 8
-
-
-def _groups(given: pd.DataFrame) -> pd.Series:
-    """Return in words which groups of GPUs read the prompts and which write the answers."""
-    sides = [
-        side + " " + _word(given, f"{side}_num_workers") + " x tp " + _word(given, f"{side}_tp_size") + " dp "
-        + _word(given, f"{side}_attention_dp_size")
-        for side in ("prefill", "decode")
-    ]  # fmt: skip
-    return sides[0] + ", " + sides[1]
 
 
 def _word(given: pd.DataFrame, name: str) -> pd.Series:

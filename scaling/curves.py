@@ -153,7 +153,14 @@ def curves_of(
     rows, commas = with_points(rows, numbers, source)
     for name in numbers:
         rows[name] = _as_numbers(rows, name, source)
-    rows = _with_scenario(rows, scenario, source)
+    given = rows["scenario"] if "scenario" in rows else pd.Series("", index=rows.index)
+    named = given.fillna("").astype(str).str.strip().str.lower().replace(_SCENARIO_ALIASES)
+    named = named.where(named.ne(""), scenario)
+    unknown = ~named.isin(SCENARIOS)
+    if unknown.any():
+        line = _place(source, rows[LINE][unknown].iloc[0])
+        raise DataError(f"scenario must be one of {', '.join(SCENARIOS)}, got {named[unknown].iloc[0]!r}", source=line)
+    rows = rows.assign(scenario=named, benchmark=rows["benchmark"].fillna("").astype(str).str.strip())
     chosen = select(rows, where)
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
@@ -252,17 +259,6 @@ def _as_numbers(rows: pd.DataFrame, name: str, source: str | None) -> pd.Series:
     return numbers
 
 
-def _with_scenario(rows: pd.DataFrame, default: str, source: str | None) -> pd.DataFrame:
-    given = rows["scenario"] if "scenario" in rows else pd.Series("", index=rows.index)
-    named = given.fillna("").astype(str).str.strip().str.lower().replace(_SCENARIO_ALIASES)
-    named = named.where(named.ne(""), default)
-    unknown = ~named.isin(SCENARIOS)
-    if unknown.any():
-        line = _place(source, rows[LINE][unknown].iloc[0])
-        raise DataError(f"scenario must be one of {', '.join(SCENARIOS)}, got {named[unknown].iloc[0]!r}", source=line)
-    return rows.assign(scenario=named, benchmark=rows["benchmark"].fillna("").astype(str).str.strip())
-
-
 def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     """Check the rows of one benchmark, by increasing size, and return its curve."""
     name = str(rows["benchmark"].iloc[0])
@@ -287,10 +283,11 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
     timed = seconds.notna()
+    given = rows["unit"].dropna().astype(str).str.strip() if "unit" in rows else pd.Series(dtype=str)
     return Curve(
         benchmark=name,
         scenario=str(rows["scenario"].iloc[0]),
-        unit=_unit(rows),
+        unit=next(iter(given[given.ne("")]), DEFAULT_UNIT),
         sizes=measured["size"].to_numpy(dtype=float),
         performance=measured["performance"].to_numpy(dtype=float),
         mpki=known["mpki"].to_numpy(dtype=float) if len(known) else None,
@@ -309,11 +306,6 @@ def _f_mem(rows: pd.DataFrame, name: str, source: str | None) -> float | None:
         if shares.notna().any():
             return float(shares.dropna().iloc[0]) / most
     return None
-
-
-def _unit(rows: pd.DataFrame) -> str:
-    given = rows["unit"].dropna().astype(str).str.strip() if "unit" in rows else pd.Series(dtype=str)
-    return next(iter(given[given.ne("")]), DEFAULT_UNIT)
 
 
 def _column(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -66,7 +66,13 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
         if not _falls(at, misses, i, j, threshold):
             i += 1
             continue
-        i, j = _narrowed(at, misses, i, j, threshold)
+        # the part of the window that falls: flat ends left out, a fall that goes on beyond it taken in
+        while j - i > 1 and not _steep(at, misses, i, threshold) and _falls(at, misses, i + 1, j, threshold):
+            i += 1
+        while j - i > 1 and not _steep(at, misses, j - 1, threshold) and _falls(at, misses, i, j - 1, threshold):
+            j -= 1
+        while j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold):
+            j += 1
         found.append(Cliff(float(at[i]), float(at[j]), _ratio(misses[i], misses[j])))
         i = j
     return found
@@ -84,17 +90,6 @@ def _steep(at: FloatArray, misses: FloatArray, i: int, threshold: float) -> bool
 
 def _within_doubling(at: FloatArray, i: int, j: int) -> bool:
     return bool(at[j] <= 2 * NEARLY * at[i])
-
-
-def _narrowed(at: FloatArray, misses: FloatArray, i: int, j: int, threshold: float) -> tuple[int, int]:
-    """Return the part of the window that falls: flat ends left out, a fall that goes on beyond it taken in."""
-    while j - i > 1 and not _steep(at, misses, i, threshold) and _falls(at, misses, i + 1, j, threshold):
-        i += 1
-    while j - i > 1 and not _steep(at, misses, j - 1, threshold) and _falls(at, misses, i, j - 1, threshold):
-        j -= 1
-    while j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold):
-        j += 1
-    return i, j
 
 
 def _ratio(before: float, after: float) -> float:

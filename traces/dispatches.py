@@ -235,7 +235,10 @@ def _typed(name: str, values: Any, index: pd.RangeIndex) -> pd.Series:
         return pd.Series(False if values is None else values, index=index, dtype=bool)
     if name.startswith(COUNTER):
         return pd.Series(values, index=index, dtype=np.float64)
-    return _integers(values, index)
+    if values is None:
+        missing = pd.arrays.IntegerArray(np.ones(len(index), dtype=np.int64), np.ones(len(index), dtype=bool))
+        return pd.Series(missing, index=index)
+    return pd.Series(values, index=index).astype("Int64")
 
 
 def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
@@ -249,10 +252,3 @@ def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
         return pd.Series(values or "", index=index, dtype="str")
     words = pd.Series(values, index=index, dtype=object)
     return words.where(words.notna(), "").astype("str")
-
-
-def _integers(values: Any, index: pd.RangeIndex) -> pd.Series:
-    if values is None:
-        missing = pd.arrays.IntegerArray(np.ones(len(index), dtype=np.int64), np.ones(len(index), dtype=bool))
-        return pd.Series(missing, index=index)
-    return pd.Series(values, index=index).astype("Int64")

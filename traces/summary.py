@@ -138,22 +138,6 @@ def overview(annotated: Annotated, label: str) -> Overview:
     """Return the numbers of a trace."""
     table = annotated.dispatches
     kernels = table[table["kind"] == KERNEL]
-    return Overview(
-        label=label,
-        devices=tuple(sorted(map(str, table["device"].unique()))),
-        activities={str(kind): int(count) for kind, count in table["kind"].astype(str).value_counts().items()},
-        linked=int(table["linked"].sum()),
-        kernel_us=float(kernels["duration_ns"].sum()) / 1e3,
-        busy_us=busy_ns(table) / 1e3,
-        span_us=span_ns(table) / 1e3,
-        classes=_by_class(table),
-        unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
-        findings=annotated.findings,
-        notes=annotated.notes,
-    )
-
-
-def _by_class(table: pd.DataFrame) -> pd.DataFrame:
     keys = {
         "kernel_class": table["kernel_class"].astype(str),
         "op_class": table["op_class"].astype(str).replace("", UNCLASSIFIED),
@@ -162,7 +146,19 @@ def _by_class(table: pd.DataFrame) -> pd.DataFrame:
     found = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
     found.columns = pd.Index([*keys, "count", "time_us"])
     total = max(float(found["time_us"].sum()), 1e-9)
-    return found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True)
+    return Overview(
+        label=label,
+        devices=tuple(sorted(map(str, table["device"].unique()))),
+        activities={str(kind): int(count) for kind, count in table["kind"].astype(str).value_counts().items()},
+        linked=int(table["linked"].sum()),
+        kernel_us=float(kernels["duration_ns"].sum()) / 1e3,
+        busy_us=busy_ns(table) / 1e3,
+        span_us=span_ns(table) / 1e3,
+        classes=found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True),
+        unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
+        findings=annotated.findings,
+        notes=annotated.notes,
+    )
 
 
 STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
@@ -226,6 +222,11 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     main = order[np.r_[True, code[order][1:] != code[order][:-1]]]
     grouped = table.groupby(code, sort=True)
     calls = table.iloc[main].reset_index(drop=True)
+    # the quality codes of each call: those of any of its activities
+    flags = np.full(int(code.max()) + 1, "", dtype=object)
+    pairs = pd.DataFrame({"call": code, "flags": table[FLAGS].astype("str")}).drop_duplicates()
+    for call, text in pairs[pairs["flags"] != ""].itertuples(index=False):
+        flags[call] = ";".join(dict.fromkeys([*filter(None, flags[call].split(";")), *text.split(";")]))
     found = {
         **{name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")},
         **{name: calls[name].astype("Float64").astype(float) for name in _present(calls, _SIZES)},
@@ -234,7 +235,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
         "kernels": grouped.size().to_numpy(),
         "flops": grouped["flops"].sum(min_count=1).to_numpy(),
         "bytes": grouped["bytes_moved"].sum(min_count=1).to_numpy(),
-        "flags": _flags(table, code),
+        "flags": flags,
         "source": grouped["source"].first().astype(str).to_numpy(),
     }
     alone = calls["op"].eq(UNKNOWN)
@@ -251,15 +252,6 @@ def call_codes(table: pd.DataFrame) -> np.ndarray:
     alone = np.where(named, 0, np.arange(1, len(table) + 1))
     own = [pd.factorize(table[name], use_na_sentinel=False)[0] * named for name in (*SAME_CALL, "op")]
     return pd.MultiIndex.from_arrays([alone, *own]).factorize()[0].astype(np.int64)
-
-
-def _flags(table: pd.DataFrame, code: np.ndarray) -> np.ndarray:
-    """Return the quality codes of each call: those of any of its activities."""
-    found = np.full(int(code.max()) + 1, "", dtype=object)
-    pairs = pd.DataFrame({"call": code, "flags": table[FLAGS].astype("str")}).drop_duplicates()
-    for call, text in pairs[pairs["flags"] != ""].itertuples(index=False):
-        found[call] = ";".join(dict.fromkeys([*filter(None, found[call].split(";")), *text.split(";")]))
-    return found
 
 
 def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:

@@ -102,7 +102,10 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     median = series.groupby(codes).median()
     mad = (series - series.groupby(codes).transform("median")).abs().groupby(codes).median()
     sizes, back = np.unique(count, return_inverse=True)
-    rank = _ranks(sizes, level)[back]
+    # the largest rank whose interval covers the median with `level`, for each size; 0 where there is none
+    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
+    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
+    rank = np.where(exceeds, rank, rank + 1)[back]
     coverage = 1.0 - 2.0 * binom.cdf(rank - 1, count, 0.5)
     known = rank > 0
     at = np.where(known, rank, 1)
@@ -210,10 +213,3 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     known = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
     drifts = np.where(known, apart.astype(np.float64), np.nan)
     return pd.DataFrame({"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers))
-
-
-def _ranks(sizes: IntArray, level: float) -> IntArray:
-    """Return the largest rank whose interval covers the median with `level`, for each size; 0 where there is none."""
-    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
-    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
-    return np.where(exceeds, rank, rank + 1)
