@@ -76,14 +76,10 @@ NONPACKED = "fp32_vector_nonpacked"
 """The fp32 vector peak without packed instructions: what code reaches that the compiler could not pack."""
 
 
-def _peak(dtype: str, unit: str) -> Figure:
-    return Figure(f"{dtype}_{unit}", f"{dtype} {unit} peak", "TOPS" if dtype.startswith("int") else "TFLOPS")
-
-
 def _peaks() -> Iterator[Figure]:
     for dtype in DTYPES:
         for unit in UNITS:
-            yield _peak(dtype, unit)
+            yield Figure(f"{dtype}_{unit}", f"{dtype} {unit} peak", "TOPS" if dtype.startswith("int") else "TFLOPS")
     yield Figure(NONPACKED, "fp32 vector peak, non-packed", "TFLOPS")
 
 
