@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..errors import ParameterError, nearest
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..operators.dtypes import canonical_dtype
+from ..operators.work import canonical_dtype
 from ..output import write_table
 from ..report.deployments import deployments_document, front_figure
 from ..report.formats import counted

@@ -15,7 +15,7 @@ from ..errors import DataError, counted, few
 from ..hardware import EVERY, GPU, all_gpus
 from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
-from ..laws.computation.roofline import LAW as ROOFLINE
+from ..laws.computation import ROOFLINE
 from ..laws.rates import on_each, published
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
@@ -115,7 +115,7 @@ def build_dataset(
     group : sequence of str, optional
         Columns that make a group; by default the column ``group`` where every row has it, else that of each operator.
     without : sequence of str
-        Features to leave out, as shell patterns (`recipe.learn_recipe`).
+        Features to leave out, as shell patterns (`recipe.learn_matrix`).
 
     Returns
     -------

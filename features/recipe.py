@@ -270,22 +270,15 @@ class FeatureRecipe:
 _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGORIES}
 
 
-def learn_recipe(
+def learn_matrix(
     rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", without: Sequence[str] = ()
-) -> FeatureRecipe:
-    """Return the recipe for these training rows: every feature of the catalogue that tells them apart.
+) -> tuple[FeatureRecipe, pd.DataFrame]:
+    """Return the recipe for these training rows, every feature of the catalogue that tells them apart, and its matrix.
 
     Without a host it is one for models of one device; with one, its measurements are in columns ``host_*``. Features
     that shell patterns in ``without`` match are left out. Raises ParameterError (``without_features``) where one
     matches none, or they match all.
     """
-    return learn_matrix(rows, host, target, metric, without)[0]
-
-
-def learn_matrix(
-    rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", without: Sequence[str] = ()
-) -> tuple[FeatureRecipe, pd.DataFrame]:
-    """Return what `learn_recipe` does, and its matrix of these rows, which was computed on the way."""
     context = Context(rows, host, target, metric)
     columns, roles, units, skipped = _numerical(context)
     levels: dict[str, tuple[str, ...]] = {}

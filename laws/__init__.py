@@ -1,10 +1,10 @@
 """Laws: what the work of a kernel takes on a GPU, and what its time is multiplied by on another, as one object each.
 
 `operators.operators.Work` and a `hardware.GPU` enter, a value per row leaves; nothing is learnt from the data at hand.
-Start with `base.Law`, then `computation.roofline`. Each file of `computation` is a law that projections may go by;
-those of power and energy (`board_power`) and of forecasts (`kernels`) stand beside it. `LAWS` names them all: the
-baselines of training and validation, the projections (`applied`), the command line and the documentation read it.
-`rates` and `bounds` are what laws are made of.
+Start with `base.Law`, then `computation.Roofline`. Projections may go by the laws of `computation`; those of power and
+energy (`board_power`) and of forecasts (`kernels`) stand beside it. `LAWS` names them all: the baselines of training
+and validation, the projections (`applied`), the command line and the documentation read it. `rates` and `bounds` are
+what laws are made of.
 
 Other laws are elsewhere: how performance grows with the size of a GPU, fitted to curves (`scaling.scaling_laws`), and
 collectives, which are of links (`projection.collective_laws`).
@@ -14,26 +14,20 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
-
-from . import computation
 
 if TYPE_CHECKING:
     from .base import Law
 
-_SHOWN = ("flops", "flops-uniform", "bandwidth", "roofline", "roofline-achieved", "affine", "kept")
-"""The order in which users see laws of computation; the others follow by file."""
-_FILES = [one.name.replace("_", "-") for one in iter_modules(computation.__path__)]
-OF_COMPUTATION: Final = tuple(dict.fromkeys((*_SHOWN, *_FILES)))
-"""What a projection may go by, by the names that users give and tables show: a file each of `computation`."""
+OF_COMPUTATION: Final = ("flops", "flops-uniform", "bandwidth", "roofline", "roofline-achieved", "affine", "kept")
+"""What a projection may go by, by the names that users give and tables show: an object each of `computation`."""
 _OTHERS = {
     "tdp": "board_power.TDP",
     "product": "kernels.PRODUCT",
     "attention": "kernels.ATTENTION",
     "streaming": "kernels.STREAMING",
 }
-LAWS: Final = {**{name: f"computation.{name.replace('-', '_')}.LAW" for name in OF_COMPUTATION}, **_OTHERS}
+LAWS: Final = {**{name: f"computation.{name.replace('-', '_').upper()}" for name in OF_COMPUTATION}, **_OTHERS}
 """All, in the order of tables: name -> module and object. Those of time that are baselines give one of energy each."""
 
 

@@ -21,7 +21,7 @@ from . import LAWS, OF_COMPUTATION
 from . import law as find_law
 from .base import HOST_LINK, DeviceLaw, Law, Pair, Rows
 from .board_power import Energy
-from .computation.roofline import LAW as ROOFLINE
+from .computation import ROOFLINE
 from .rates import chosen, each_gpu, memory_us, where_published
 from .serving_steps import steps
 

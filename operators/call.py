@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from ..errors import DataError
-from .dtypes import canonical_dtype
-from .work import BITS
+from .work import BITS, canonical_dtype
 
 Described = dict[str, Any]
 """What a call computes: `op`, `variant`, `layout`..., dimensions, `dtype_a`, `dtype_b`, `dtype_out`."""

@@ -36,8 +36,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..operators.dtypes import canonical_dtypes
-from ..operators.work import BITS
+from ..operators.work import BITS, canonical_dtypes
 from ..remarks import Remark, remark
 from ..table.measurements import as_text
 from ..traces.dispatches import KERNEL, Finding, Trace

@@ -37,8 +37,7 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..hardware import GPU, all_gpus
-from ..operators.dtypes import canonical_dtypes
-from ..operators.work import BITS
+from ..operators.work import BITS, canonical_dtypes
 from ..remarks import Remark, remark
 from ..traces.dispatches import (
     KERNEL,

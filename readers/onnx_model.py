@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import DataError, FlopcastError, ParameterError, nearest
-from ..operators.dtypes import canonical_dtype
+from ..operators.work import canonical_dtype
 from ..output import visible
 
 _SMALL: Final = 64

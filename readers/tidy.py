@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, few
-from ..operators.dtypes import dtypes_in_kernel_names
 from ..operators.kinds.serving_run import request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
+from ..operators.work import dtypes_in_kernel_names
 from ..output import unguarded
 from ..remarks import remark
 from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, as_text, plain_numbers

@@ -126,8 +126,8 @@ def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
 def _as_in_table(column: str, text: str) -> str:
     """Return a word for an operator, a device or a number format as the measurement table spells it."""
     from ..hardware import find
-    from ..operators.dtypes import canonical_dtype  # here: conditions are checked before what this imports
     from ..operators.operators import canonical_op
+    from ..operators.work import canonical_dtype  # here: conditions are checked before what this imports
 
     with suppress(FlopcastError):
         if column == "op":

@@ -35,10 +35,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..operators.dtypes import canonical_dtypes
 from ..operators.kinds.gemm import SCALES
 from ..operators.operators import DIMENSIONS, OPS, Op, complete, nearest_op
-from ..operators.work import as_arrow, coded
+from ..operators.work import as_arrow, canonical_dtypes, coded
 from .conditions import TRUTH
 
 COUNTER = "counter."

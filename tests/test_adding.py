@@ -56,24 +56,6 @@ DIMS = (Dim("rows", "rows", 8), Dim("cols", "columns", 8), Dim("depth", "how dee
 OPERATORS = [Op("scan", "vector", DIMS, ("cols",), "scan {cols}", WORK.flops, WORK.bytes_moved, WORK.view,
                 aliases=("prefix_sum",), kernels="reduction", features=log_dims("depth"))]
 """,
-    "laws/computation/toy.py": '''
-from ..base import DeviceLaw, Scaled
-from ..rates import memory_us
-
-
-class Bytes(DeviceLaw):
-    """Bytes alone, twice."""
-
-    name, title, alone, scales = "toy", "toy law", True, False
-    needs = ("memory_bw_gbs",)
-    source = "nobody"
-
-    def __call__(self, work, gpu):
-        return 2 * memory_us(work, gpu)
-
-
-LAW = Bytes()
-''',
     "models/toy.py": """
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -102,6 +84,26 @@ LINES = {
         '        Candidate("BoostedTrees", ',
         '        Candidate("Median", LogTarget(__import__("flopcast.models.toy").models.toy.Median()), log),\n'
         '        Candidate("BoostedTrees", ',
+    ),
+    "laws/__init__.py": ('"affine", "kept")', '"affine", "kept", "toy")'),
+    "laws/computation.py": (
+        "KEPT = Kept()\n",
+        '''KEPT = Kept()
+
+
+class Bytes(DeviceLaw):
+    """Bytes alone, twice."""
+
+    name, title, alone, scales = "toy", "toy law", True, False
+    needs = ("memory_bw_gbs",)
+    source = "nobody"
+
+    def __call__(self, work, gpu):
+        return 2 * memory_us(work, gpu)
+
+
+TOY = Bytes()
+''',
     ),
     "hardware/gpus.toml": (
         "[gpu.MI50]\n",

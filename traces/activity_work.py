@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from ..operators.call import NO_FIT, Call, Described, Tensor
-from ..operators.dtypes import DTYPES, dtypes_in_kernel_names
 from ..operators.kinds.launched import LAUNCHED
 from ..operators.operators import ATEN, OPS, each_op
+from ..operators.work import DTYPES, dtypes_in_kernel_names
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
 DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")

@@ -24,8 +24,8 @@ from typing import Any, Final
 from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
-from ..operators.dtypes import canonical_dtype
 from ..operators.operators import OPS, canonical_op, nearest_op
+from ..operators.work import canonical_dtype
 from ..output import visible
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..remarks import Remark

@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, get_args
 from ..errors import DataError, ParameterError, nearest
 from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
-from ..operators.dtypes import canonical_dtype
-from ..operators.work import BITS
+from ..operators.work import BITS, canonical_dtype
 from ..projection.collective_laws import ONE_NODE
 from . import known_models
 from .architecture import PARTS, Architecture, check_split, layer

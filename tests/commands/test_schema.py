@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.laws.computation.roofline import LAW as ROOFLINE
+from flopcast.laws.computation import ROOFLINE
 from flopcast.laws.rates import where_published
 from flopcast.operators.operators import OPS, example_of, work_of
 from flopcast.tests.commands import running

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import ArtifactError, DataError, NotPublishedError, ParameterError
-from flopcast.features.recipe import FeatureRecipe, learn_recipe
+from flopcast.features.recipe import FeatureRecipe, learn_matrix
 from flopcast.hardware import GPU
 from flopcast.remarks import remark
 
@@ -42,7 +42,7 @@ def paired(frame: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def recipe() -> FeatureRecipe:
-    return learn_recipe(paired(rows()), HOST, TARGET)
+    return learn_matrix(paired(rows()), HOST, TARGET)[0]
 
 
 def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: FeatureRecipe):
@@ -60,8 +60,8 @@ def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: Featur
 def test_features_can_be_done_without_and_rows_need_them_no_more():
     data = paired(rows(**{"counter.TCC_HIT": np.arange(40.0), "counter.SQ_WAVES": np.arange(40.0) % 7}))
     data["host_counter.TCC_HIT"], data["host_counter.SQ_WAVES"] = data["counter.TCC_HIT"], data["counter.SQ_WAVES"]
-    every = learn_recipe(data, HOST, TARGET)
-    less = learn_recipe(data, HOST, TARGET, without=["counter.TCC*", "host_kernel=*"])
+    every = learn_matrix(data, HOST, TARGET)[0]
+    less = learn_matrix(data, HOST, TARGET, without=["counter.TCC*", "host_kernel=*"])[0]
     assert "counter.TCC_HIT" in every.columns
     assert set(less.skipped) >= {"counter.TCC_HIT", "host_kernel=ck"}
     assert not [name for name in less.columns if name.startswith(("counter.TCC", "host_kernel="))]
@@ -69,7 +69,7 @@ def test_features_can_be_done_without_and_rows_need_them_no_more():
     assert less.transform(rows(**{"counter.SQ_WAVES": 1.0})).shape == (40, len(less.columns))
     for pattern in ("counter.L9*", "*"):
         with pytest.raises(ParameterError, match=r"^without_features"):
-            learn_recipe(data, HOST, TARGET, without=[pattern])
+            learn_matrix(data, HOST, TARGET, without=[pattern])[0]
 
 
 def test_rows_of_the_host_and_paired_rows_give_the_same_matrix(recipe: FeatureRecipe):
@@ -115,13 +115,13 @@ def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
 def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothing_unusual():
     names = np.where(np.arange(40) % 3, "first", "second")
     found = paired(rows(campaign=names, tuned=True)).assign(host_campaign=names)
-    recipe = learn_recipe(found, HOST, TARGET)
+    recipe = learn_matrix(found, HOST, TARGET)[0]
     assert recipe.levels["host_campaign"] == ("first", "second")
     assert recipe.transform(found)["host_campaign=first"].tolist() == (names == "first").tolist()
     new = rows(campaign="third", tuned=True)
     assert recipe.transform(new)[["host_campaign=first", "host_campaign=second"]].to_numpy().sum() == 0
     assert recipe.unseen(new) == [()] * 40
-    assert learn_recipe(found.assign(tuned=False), HOST, TARGET).levels["host_campaign"] == ("none",)
+    assert learn_matrix(found.assign(tuned=False), HOST, TARGET)[0].levels["host_campaign"] == ("none",)
 
 
 def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: FeatureRecipe):
@@ -138,7 +138,7 @@ def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: Fea
     new = pd.concat([rows(1), rows(1, dtype_a="fp8"), rows(1, family="blockscale")], ignore_index=True).fillna("")
     assert recipe.never_trained(new) == [(), (remark("never-trained", category="dtype", level="fp8", known=known),), ()]
     assert recipe.never_trained(rows(1, layout="NCHW")) == [()]  # no training row says what its layout was
-    stated = learn_recipe(paired(rows(layout="NCHW")), HOST, TARGET)
+    stated = learn_matrix(paired(rows(layout="NCHW")), HOST, TARGET)[0]
     found = [stated.never_trained(rows(1, layout=layout)) for layout in ("NCHW", "NHWC", "")]
     assert [bool(why) for (why,) in found] == [False, True, False]
 
@@ -148,7 +148,7 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
     square |= {"fil_h": 1, "fil_w": 1}
     sides = ("in_h", "in_w", "out_h", "out_w")
     frame = pd.DataFrame([square | dict.fromkeys(sides, side) for side in (7, 14, 28)]).assign(batch=[1, 8, 2])
-    recipe = learn_recipe(frame, None, TARGET)
+    recipe = learn_matrix(frame, None, TARGET)[0]
     assert recipe.redundant["log2.in_w"][0] == "log2.in_h"
     assert recipe.unseen(frame) == [()] * 3
     ways = recipe.unseen(frame.assign(in_w=9, out_w=9))[0]
@@ -158,7 +158,7 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
 def test_rare_kernels_share_a_level_and_new_ones_join_it():
     many = rows(300)
     many.loc[:1, "kernel"] = ["rare", "odd"]
-    recipe = learn_recipe(paired(many), HOST, TARGET)
+    recipe = learn_matrix(paired(many), HOST, TARGET)[0]
     assert recipe.levels["host_kernel"] == ("asm", "ck", "other")
     assert recipe.transform(many)["host_kernel=other"].sum() == 2
     new = rows(1, kernel="never seen")
@@ -171,7 +171,7 @@ def test_missing_dimensions_are_named(recipe: FeatureRecipe):
         recipe.transform(rows().drop(columns=["m", "n"]))
     sides = ("in_channels", "in_h", "in_w", "out_channels", "out_h", "out_w", "fil_h", "fil_w")
     conv = {"op": "conv", "direction": "F", "dtype_a": "bf16"}
-    convolutions = learn_recipe(pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET)
+    convolutions = learn_matrix(pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET)[0]
     with pytest.raises(DataError, match=r"in_channels.*out_channels"):
         convolutions.transform(pd.DataFrame([conv]))
 
@@ -191,7 +191,7 @@ def test_a_precision_without_peak_is_an_error_for_new_rows_and_a_note_in_trainin
     with pytest.raises(NotPublishedError, match="fp8"):
         recipe.transform(rows(dtype_a="fp8"))
     secret = GPU(name="secret", cus=8, memory_bw_gbs=500.0)
-    without = learn_recipe(paired(rows()), secret, TARGET)
+    without = learn_matrix(paired(rows()), secret, TARGET)[0]
     assert "_matrix" in without.skipped["compute.host_us"]
     assert "secret" in without.skipped["compute.host_us"]
     assert "compute.target_us" in without.columns
@@ -225,7 +225,7 @@ def test_kinds_are_known_by_every_category_but_the_hosts(recipe: FeatureRecipe):
 
 def test_a_kind_that_joins_the_rare_ones_is_known():
     families = paired(rows(300, family=["rare", *["usual"] * 299]))
-    recipe = learn_recipe(families, HOST, TARGET)
+    recipe = learn_matrix(families, HOST, TARGET)[0]
     assert recipe.levels["family"] == ("usual", "other")
     assert recipe.knows(rows(2, family="new")).tolist() == [True, True]
 
@@ -233,7 +233,7 @@ def test_a_kind_that_joins_the_rare_ones_is_known():
 def test_counters_of_the_host_enter_where_every_row_has_them():
     frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.hits": [np.nan] + [2.0] * 39})
     pairs = paired(frame).rename(columns=lambda name: f"host_{name}" if name.startswith("counter.") else name)
-    recipe = learn_recipe(pairs, HOST, TARGET)
+    recipe = learn_matrix(pairs, HOST, TARGET)[0]
     assert recipe.roles["counter.waves"] == "additive"
     assert re.findall(r"\d+", recipe.skipped["counter.hits"]) == ["1", "40"]
     assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
@@ -244,7 +244,7 @@ def test_counters_of_the_host_enter_where_every_row_has_them():
 
 def test_counters_of_the_run_itself_serve_where_there_is_no_host():
     frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.GRBM_GUI_ACTIVE": np.arange(40.0) ** 2})
-    recipe = learn_recipe(frame, None, TARGET)
+    recipe = learn_matrix(frame, None, TARGET)[0]
     assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
     assert "counter.GRBM_GUI_ACTIVE" not in recipe.columns
     assert "counter.GRBM_GUI_ACTIVE" in recipe.skipped

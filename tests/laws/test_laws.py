@@ -18,7 +18,7 @@ from flopcast.laws import law as find_law
 from flopcast.laws.applied import OVER_PCIE, by_law
 from flopcast.laws.base import Overhead, Pair, Scaled
 from flopcast.laws.bounds import achieved
-from flopcast.laws.computation.flops import NO_FLOPS
+from flopcast.laws.computation import NO_FLOPS
 from flopcast.projection.kernel_laws import NO_WORK, of_activities
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
 

@@ -10,7 +10,7 @@ from flopcast.hardware import GPU
 from flopcast.laws import rates
 from flopcast.laws.applied import size
 from flopcast.laws.bounds import bound
-from flopcast.laws.computation.roofline import LAW as ROOFLINE
+from flopcast.laws.computation import ROOFLINE
 from flopcast.operators.operators import work_of
 
 SLOW = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)

@@ -11,7 +11,6 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.operators import kinds
-from flopcast.operators.dtypes import DTYPES
 from flopcast.operators.operators import (
     ALIASES,
     ATEN,
@@ -24,7 +23,7 @@ from flopcast.operators.operators import (
     op_of,
     work_of,
 )
-from flopcast.operators.work import BITS
+from flopcast.operators.work import BITS, DTYPES
 
 MIXED = pd.DataFrame(
     {
