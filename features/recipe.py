@@ -32,40 +32,21 @@ DEFINING = ("op", "dtype", "dtype_out", "direction", "layout")
 
 @dataclass(frozen=True)
 class FeatureRecipe:
-    """How to turn rows into a feature matrix.
+    """How to turn rows into a feature matrix."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Names of the matrix's columns, in order.
-    roles, units : dict of str to str
-        Role (additive, shape, category) and unit of each column.
-    levels : dict of str to tuple of str
-        Levels of each category in the training rows.
-    constant : dict of str to float
-        Features left out because every training row had this value.
-    redundant : dict of str to (str, float)
-        Features left out because they were a multiple of a column: that column and the factor.
-    skipped : dict of str to str
-        Features left out because a figure of a device is not published, or rows lack a value: why.
-    host : GPU or None
-        None for models of one device.
-    target : GPU
-        The device to predict.
-    metric : str
-        What is predicted.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # names of the matrix's columns, in order
+    # role (additive, shape, category) and unit of each column
     roles: Mapping[str, str]
     units: Mapping[str, str]
-    levels: Mapping[str, tuple[str, ...]]
-    constant: Mapping[str, float]
+    levels: Mapping[str, tuple[str, ...]]  # levels of each category in the training rows
+    constant: Mapping[str, float]  # features left out because every training row had this value
+    # features left out because they were a multiple of a column: that column and the factor
     redundant: Mapping[str, tuple[str, float]]
+    # features left out because a figure of a device is not published, or rows lack a value: why
     skipped: Mapping[str, str]
-    host: GPU | None
-    target: GPU
-    metric: str = "duration_us"
+    host: GPU | None  # None for models of one device
+    target: GPU  # the device to predict
+    metric: str = "duration_us"  # what is predicted
 
     def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.

@@ -15,27 +15,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Constant:
-    """A number that was measured or judged.
+    """A number that was measured or judged."""
 
-    Attributes
-    ----------
-    value : float
-        In `unit`; NaN where there is none but of its own (`by`).
-    unit, what, device, source : str
-        Unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or ``judgement``.
-    spread : float
-        Standard deviation of its logarithm; NaN where it is not known.
-    by : mapping of str to float
-        Where it was measured of its own: by gfx id, vendor, ...
-    """
-
-    value: float
+    value: float  # in `unit`; NaN where there is none but of its own (`by`)
+    # unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or ``judgement``
     unit: str
     what: str
     device: str
     source: str
-    spread: float = float("nan")
-    by: Mapping[str, float] = field(default_factory=dict)
+    spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is not known
+    by: Mapping[str, float] = field(default_factory=dict)  # where it was measured of its own: by gfx id, vendor, ...
 
     def of(self, key: str | None) -> float:
         """Return the value of what was measured of its own, else the one for all."""

@@ -21,21 +21,13 @@ NODE_GPUS: Final = 8
 
 @dataclass(frozen=True)
 class Network:
-    """What joins the nodes, and how many GPUs a node has.
+    """What joins the nodes, and how many GPUs a node has."""
 
-    Attributes
-    ----------
-    gbs, step_us : float
-        Bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs.
-    node_gpus : int or None
-        GPUs that share links within a node; None where all do (a flat network).
-    link_latency_us : float, optional
-        Latency of one step of a collective over the links within a node, µs; by default what was measured.
-    """
-
+    # bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs
     gbs: float = 50.0
     step_us: float = 10.0
-    node_gpus: int | None = NODE_GPUS
+    node_gpus: int | None = NODE_GPUS  # GPUs that share links within a node; None where all do (a flat network)
+    # latency of one step of a collective over the links within a node, µs; by default what was measured
     link_latency_us: float | None = None
 
     def nodes(self, ranks: float) -> int:

@@ -54,25 +54,16 @@ PRODUCT = Product()
 
 @dataclass(frozen=True)
 class ProductLaw:
-    """Times of matrix products on one GPU.
+    """Times of matrix products on one GPU."""
 
-    Attributes
-    ----------
-    rate_tflops, bandwidth_gbs : float
-        Achieved rates of large products and of reading weights.
-    outputs_half : float
-        Elements of the result that fill half of the compute units.
-    in_bytes, out_bytes : float
-        Of one element of the inputs and of the result.
-    weight_bytes : float, optional
-        Of one element of the weights, where they are stored narrower than they are computed with.
-    """
-
+    # achieved rates of large products and of reading weights
     rate_tflops: float
     bandwidth_gbs: float
-    outputs_half: float
+    outputs_half: float  # elements of the result that fill half of the compute units
+    # of one element of the inputs and of the result
     in_bytes: float
     out_bytes: float = 2.0
+    # of one element of the weights, where they are stored narrower than they are computed with
     weight_bytes: float | None = None
 
     def time_us(self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0) -> FloatArray:
@@ -115,20 +106,11 @@ def fitted(gpu: GPU, dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class Attention(DeviceLaw):
-    """``flop / rate · (1 + keys_half / keys)``.
+    """``flop / rate · (1 + keys_half / keys)``."""
 
-    Attributes
-    ----------
-    keys : array_like
-        That each query attends to, of every row; the rate is that of many.
-    head_dim : int
-        Of every head; those of at most 64 are slower.
-    causal, backward : bool
-        Whether a mask leaves out what lies ahead, and whether it is the backward pass.
-    """
-
-    keys: ArrayLike = np.inf
-    head_dim: int = 128
+    keys: ArrayLike = np.inf  # that each query attends to, of every row; the rate is that of many
+    head_dim: int = 128  # of every head; those of at most 64 are slower
+    # whether a mask leaves out what lies ahead, and whether it is the backward pass
     causal: bool = True
     backward: bool = False
 

@@ -136,24 +136,14 @@ TRAITS: Final = {
 
 @dataclass(frozen=True)
 class Steps:
-    """Parts of serving, row by row.
+    """Parts of serving, row by row."""
 
-    Attributes
-    ----------
-    tpot, ttft : dict of str to ndarray of shape (n_rows,)
-        Parts of the time per token and of the time to the first one, milliseconds.
-    running : ndarray of shape (n_rows,)
-        Sequences that run at once.
-    room : ndarray of shape (n_rows,)
-        Sequences whose cache would have room.
-    traits : dict of str to ndarray of shape (n_rows,)
-        What else tells settings apart: logarithms to base 2, shares, flags.
-    """
-
+    # parts of the time per token and of the time to the first one, milliseconds; shape (n_rows,)
     tpot: dict[str, FloatArray]
     ttft: dict[str, FloatArray]
-    running: FloatArray
-    room: FloatArray
+    running: FloatArray  # sequences that run at once; shape (n_rows,)
+    room: FloatArray  # sequences whose cache would have room; shape (n_rows,)
+    # what else tells settings apart: logarithms to base 2, shares, flags; shape (n_rows,)
     traits: dict[str, FloatArray]
 
     def law(self, metric: str, answer: FloatArray) -> FloatArray | None:

@@ -196,87 +196,45 @@ def log_feature(name: str, formula: str, dimension: str) -> OwnFeature:
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of an operator.
+    """One dimension of an operator."""
 
-    Attributes
-    ----------
-    name : str
-        Its column.
-    meaning : str
-        What it is, for the page of the columns.
-    example : float or str, optional
-        A value that one could have on an MI300X; without a default there must be one.
-    default : float or str, optional
-        Its value where it is absent (those of PyTorch's functions: stride 1, padding 0, one group, no mask);
-        ``"=column"`` copies another column, NaN stays missing. Without a default it must be there.
-    kind : {"size", "flag", "word"}
-        A whole number, yes or no (1.0 or 0.0), or text.
-    least : int
-        Smallest size.
-    """
-
-    name: str
-    meaning: str
-    example: float | str | None = None
+    name: str  # its column
+    meaning: str  # what it is, for the page of the columns
+    example: float | str | None = None  # a value that one could have on an MI300X; without a default there must be one
+    # its value where it is absent (those of PyTorch's functions: stride 1, padding 0, one group, no mask);
+    # ``"=column"`` copies another column, NaN stays missing. Without a default it must be there.
     default: float | str | None = None
-    kind: Literal["size", "flag", "word"] = "size"
-    least: int = 1
+    kind: Literal["size", "flag", "word"] = "size"  # a whole number, yes or no (1.0 or 0.0), or text
+    least: int = 1  # smallest size
 
 
 @dataclass(frozen=True)
 class Op:
-    """One operator.
+    """One operator."""
 
-    Attributes
-    ----------
-    name : str
-        As in column ``op``.
-    unit : {"matrix", "vector"}
-        Arithmetic unit whose peak bounds it.
-    dimensions : tuple of Dim
-        Its dimensions, in the order users know them.
-    group : tuple of str
-        Columns of the default group, whose rows are never split between training and validation.
-    label : str
-        Format of the group's name over the columns of `group`.
-    needs_dtype : bool
-        Whether a row must state the number format of its input.
-    aliases : tuple of str
-        Its other names in files and on the command line: PyTorch's (``aten/src/ATen/native/native_functions.yaml`` of
-        PyTorch 2.9, and what ``torch.nn.functional`` calls them), those of data sets and libraries.
-    kernels : str
-        Class of its kernels (`traces.classes`), "" for the operator's own name.
-    row_wise : bool
-        Whether its kernels go over each row several times, or keep sums of it: they reach less of the bandwidth.
-    spread : float
-        Standard deviation of the logarithm of a kernel's time about that of its work, where nothing was fitted.
-    features : tuple of OwnFeature
-        Features of its dimensions, in models of this operator alone.
-    metrics : tuple of str
-        Columns that its rows may measure beside the time, each a metric to predict.
-    measured : Measured or None
-        How it is measured; None where it cannot be.
-    """
-
-    name: str
-    unit: Unit
-    dimensions: tuple[Dim, ...]
-    group: tuple[str, ...]
-    label: str
+    name: str  # as in column ``op``
+    unit: Unit  # arithmetic unit whose peak bounds it
+    dimensions: tuple[Dim, ...]  # its dimensions, in the order users know them
+    group: tuple[str, ...]  # columns of the default group, whose rows are never split between training and validation
+    label: str  # format of the group's name over the columns of `group`
     _flops: Formula = field(repr=False)
     _bytes: Formula = field(repr=False)
     _view: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
-    needs_dtype: bool = True
+    needs_dtype: bool = True  # whether a row must state the number format of its input
     _least_flops: Formula | None = field(default=None, repr=False)
     _least_bytes: Formula | None = field(default=None, repr=False)
     _sent_bytes: Formula | None = field(default=None, repr=False)
+    # its other names in files and on the command line: PyTorch's (``aten/src/ATen/native/native_functions.yaml`` of
+    # PyTorch 2.9, and what ``torch.nn.functional`` calls them), those of data sets and libraries
     aliases: tuple[str, ...] = ()
-    kernels: str = ""
+    kernels: str = ""  # class of its kernels (`traces.classes`), "" for the operator's own name
+    # whether its kernels go over each row several times, or keep sums of it: they reach less of the bandwidth
     row_wise: bool = False
+    # standard deviation of the logarithm of a kernel's time about that of its work, where nothing was fitted
     spread: float = 0.5
-    features: tuple[OwnFeature, ...] = ()
-    metrics: tuple[str, ...] = ()
-    measured: Measured | None = field(default=None, repr=False)
+    features: tuple[OwnFeature, ...] = ()  # features of its dimensions, in models of this operator alone
+    metrics: tuple[str, ...] = ()  # columns that its rows may measure beside the time, each a metric to predict
+    measured: Measured | None = field(default=None, repr=False)  # how it is measured; None where it cannot be
 
     @cached_property
     def dims(self) -> tuple[str, ...]:

@@ -33,38 +33,28 @@ MOST_TOGETHER: Final = 1.5
 
 @dataclass(frozen=True)
 class Lessons:
-    """Tables of what several kernels teach; NaN and "" where it is not known.
+    """Tables of what several kernels teach; NaN and "" where it is not known."""
 
-    Attributes
-    ----------
-    kernels : DataFrame
-        ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or bandwidth), ``class``,
-        ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time of a collective: the power of its size),
-        ``dominant`` (the component that draws most), ``dominant_share`` (of the total), ``tflops`` (achieved) and
-        ``ssp_w`` (of the total).
-    collectives : DataFrame
-        ``collective``, ``sizes``, ``latency_us``, ``bandwidth_gbs`` and ``half_bytes``, the message whose time is half
-        latency: from ``time = latency + bytes / bandwidth`` through its sizes.
-    throughput : DataFrame
-        ``component``, ``kernels``, ``slope_w`` (per TFLOP/s), ``rest_w`` (at none), ``correlation``, ``p`` and
-        ``follows``: the line of steady power over achieved throughput.
-    complements : DataFrame
-        ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``, ``together``: of
-        the shares that the two draw of the most of any kernel, the largest sum, and of which component.
-    overlaps : DataFrame
-        ``kernel``, ``other``, ``power_w`` (of the two side by side: both steady totals less the idle power once),
-        ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below the cap. Those that do first, the
-        fullest of them first; no row where no cap was given.
-    interleaved : DataFrame
-        ``kernel``, ``how`` (``interleaved``, or ``after`` which kernel), and of that over isolated ``time_ratio``,
-        ``power_ratio`` and ``energy_ratio`` (NaN where the power is that of a mixture).
-    """
-
+    # ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or bandwidth), ``class``,
+    # ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time of a collective: the power of its size),
+    # ``dominant`` (the component that draws most), ``dominant_share`` (of the total), ``tflops`` (achieved) and
+    # ``ssp_w`` (of the total)
     kernels: pd.DataFrame
+    # ``collective``, ``sizes``, ``latency_us``, ``bandwidth_gbs`` and ``half_bytes``, the message whose time is half
+    # latency: from ``time = latency + bytes / bandwidth`` through its sizes
     collectives: pd.DataFrame
+    # ``component``, ``kernels``, ``slope_w`` (per TFLOP/s), ``rest_w`` (at none), ``correlation``, ``p`` and
+    # ``follows``: the line of steady power over achieved throughput
     throughput: pd.DataFrame
+    # ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``, ``together``: of the
+    # shares that the two draw of the most of any kernel, the largest sum, and of which component
     complements: pd.DataFrame
+    # ``kernel``, ``other``, ``power_w`` (of the two side by side: both steady totals less the idle power once),
+    # ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below the cap. Those that do first, the
+    # fullest of them first; no row where no cap was given.
     overlaps: pd.DataFrame
+    # ``kernel``, ``how`` (``interleaved``, or ``after`` which kernel), and of that over isolated ``time_ratio``,
+    # ``power_ratio`` and ``energy_ratio`` (NaN where the power is that of a mixture)
     interleaved: pd.DataFrame
 
 

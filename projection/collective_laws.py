@@ -589,23 +589,16 @@ def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int, network:
 
 @dataclass(frozen=True)
 class World:
-    """What a trace's collectives are projected to.
+    """What a trace's collectives are projected to."""
 
-    Attributes
-    ----------
-    host, target : Network
-        Where the trace was made, and of the target.
-    ranks, measured_ranks : int or None
-        Of the job on the target, and as measured; None where the ranks stay, and where the largest group of the trace
-        has all of them.
-    grows : tuple of str
-        Groups whose ranks change with those of the job, by name or by number of ranks; groups of all ranks always do.
-    """
-
+    # where the trace was made, and of the target
     host: Network = ONE_NODE
     target: Network = ONE_NODE
+    # of the job on the target, and as measured; None where the ranks stay, and where the largest group of the trace has
+    # all of them
     ranks: int | None = None
     measured_ranks: int | None = None
+    # groups whose ranks change with those of the job, by name or by number of ranks; groups of all ranks always do
     grows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -45,28 +45,18 @@ from .split import DEVICE, STREAM
 
 @dataclass(frozen=True)
 class Matching:
-    """Kernels that every trace has.
+    """Kernels that every trace has."""
 
-    Attributes
-    ----------
-    names : ndarray of str of shape (n_matched,)
-        Kernel names, without what profilers put around them.
-    durations_ns : ndarray of int64 of shape (n_matched, n_traces)
-        How long each took in each trace, 0 for negative durations; in the order of the first trace.
-    by_queue : bool
-        Whether order is that on a queue; else on a GPU, because the traces have different numbers of queues (a profiler
-        may record streams, another the hardware queues they share).
-    cut : bool
-        Whether names were cut to the function, because a trace has no more than that.
-    uneven_share : float
-        Share of the kernel time of all traces that is of kernels which do not occur equally often in all of them, 0 to
-        1. Of these, the order may be shifted by what only one trace recorded.
-    """
-
-    names: ObjectArray
+    names: ObjectArray  # kernel names, without what profilers put around them; shape (n_matched,)
+    # how long each took in each trace, 0 for negative durations; in the order of the first trace; shape (n_matched,
+    # n_traces)
     durations_ns: IntArray
+    # whether order is that on a queue; else on a GPU, because the traces have different numbers of queues (a profiler
+    # may record streams, another the hardware queues they share)
     by_queue: bool
-    cut: bool
+    cut: bool  # whether names were cut to the function, because a trace has no more than that
+    # share of the kernel time of all traces that is of kernels which do not occur equally often in all of them, 0 to 1.
+    # Of these, the order may be shifted by what only one trace recorded.
     uneven_share: float
 
 
@@ -256,32 +246,19 @@ class TraceTimes:
 
     Where the trace records steps, what was launched outside them is left out. Of several GPUs the one with the longest
     end-to-end time counts.
-
-    Attributes
-    ----------
-    label : str
-        What the trace is called.
-    gpus, kernels : int
-        GPUs with kernels; kernels of the one that counts.
-    steps : int or None
-        Number of steps; None where nobody knows.
-    kernel_us : float
-        Sum of the kernels' durations, overlapping or not.
-    busy_us, gaps_us, end_to_end_us : float
-        Time with at least one kernel, copy or fill; time without; their sum: first start to last end.
-    cpu_step_us : float or None
-        Median duration of the steps as the CPU saw them; None where the trace records none.
     """
 
-    label: str
+    label: str  # what the trace is called
+    # GPUs with kernels; kernels of the one that counts
     gpus: int
     kernels: int
-    steps: int | None
-    kernel_us: float
+    steps: int | None  # number of steps; None where nobody knows
+    kernel_us: float  # sum of the kernels' durations, overlapping or not
+    # time with at least one kernel, copy or fill; time without; their sum: first start to last end
     busy_us: float
     gaps_us: float
     end_to_end_us: float
-    cpu_step_us: float | None
+    cpu_step_us: float | None  # median duration of the steps as the CPU saw them; None where the trace records none
 
     @property
     def end_to_end_per_step_us(self) -> float | None:
@@ -347,50 +324,30 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class KernelAgreement:
-    """The kernels of a trace that all traces have, against those of the trace that is believed.
+    """The kernels of a trace that all traces have, against those of the trace that is believed."""
 
-    Attributes
-    ----------
-    matched : int
-        Number of kernels.
-    matched_us : float
-        Sum of their durations in this trace.
-    matched_share : float
-        Their share of the time of all its kernels, 0 to 1.
-    ratio, ratio_spread : float or None
-        Median of duration / duration in the trace that is believed, and its median absolute deviation; None where no
-        matched kernel has a duration in every trace.
-    """
-
-    matched: int
-    matched_us: float
-    matched_share: float
+    matched: int  # number of kernels
+    matched_us: float  # sum of their durations in this trace
+    matched_share: float  # their share of the time of all its kernels, 0 to 1
+    # median of duration / duration in the trace that is believed, and its median absolute deviation; None where no
+    # matched kernel has a duration in every trace
     ratio: float | None
     ratio_spread: float | None
 
 
 @dataclass(frozen=True)
 class TraceFidelity:
-    """What is said of one trace.
+    """What is said of one trace."""
 
-    Attributes
-    ----------
-    times : TraceTimes
-        Its kernels, gaps, and time end to end.
-    overhead, cpu_overhead : float or None
-        How much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None
-        where either time is unknown.
-    kernel_ratio : float or None
-        Sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap, or the profiler
-        stretches them; far below 1 is time without kernels, or kernels that were not recorded.
-    agreement : KernelAgreement or None
-        Its kernels against those of the trace that is believed; None for a trace alone.
-    """
-
-    times: TraceTimes
+    times: TraceTimes  # its kernels, gaps, and time end to end
+    # how much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None where
+    # either time is unknown.
     overhead: float | None
     cpu_overhead: float | None
+    # sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap, or the profiler
+    # stretches them; far below 1 is time without kernels, or kernels that were not recorded.
     kernel_ratio: float | None
+    # its kernels against those of the trace that is believed; None for a trace alone
     agreement: KernelAgreement | None = None
 
 
@@ -595,20 +552,11 @@ _REPEATS: Final = 3  # calls from which the spread tells a change from noise
 
 @dataclass(frozen=True)
 class Side:
-    """One of two traces: the GPU with the longest time of it.
+    """One of two traces: the GPU with the longest time of it."""
 
-    Attributes
-    ----------
-    label : str
-        What it is called.
-    steps : int or None
-        Steps recorded, all times then being those of a step, on average; None where it records none.
-    kernels_us, busy_us, total_us : float
-        Sum of the activities, time with at least one, first start to last end.
-    """
-
-    label: str
-    steps: int | None
+    label: str  # what it is called
+    steps: int | None  # steps recorded, all times then being those of a step, on average; None where it records none
+    # sum of the activities, time with at least one, first start to last end
     kernels_us: float
     busy_us: float
     total_us: float
@@ -616,30 +564,19 @@ class Side:
 
 @dataclass(frozen=True)
 class TraceChanges:
-    """What differs between two traces.
+    """What differs between two traces."""
 
-    Attributes
-    ----------
-    before, after : Side
-        The two.
-    parts : dict of str to float
-        Part of the difference (`PARTS`) -> µs; they add up to it.
-    calls : DataFrame
-        One row per kind of call, the largest difference first: ``op``, ``variant``, formats and dimensions; ``kernel``
-        and ``kernel_after``, the longest kernels; ``count`` and ``count_after``, ``time_us`` and ``time_us_after`` (of
-        all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``.
-    interval_us : tuple of float or None
-        Where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps.
-    notes : tuple of Remark
-        What is wrong with a trace (``trace-finding``).
-    """
-
+    # the two
     before: Side
     after: Side
-    parts: dict[str, float]
+    parts: dict[str, float]  # part of the difference (`PARTS`) -> µs; they add up to it
+    # one row per kind of call, the largest difference first: ``op``, ``variant``, formats and dimensions; ``kernel``
+    # and ``kernel_after``, the longest kernels; ``count`` and ``count_after``, ``time_us`` and ``time_us_after`` (of
+    # all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``
     calls: pd.DataFrame
+    # where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps
     interval_us: tuple[float, float] | None
-    notes: tuple[Remark, ...]
+    notes: tuple[Remark, ...]  # what is wrong with a trace (``trace-finding``)
 
     @property
     def change_us(self) -> float:

@@ -41,26 +41,17 @@ from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_
 
 @dataclass(frozen=True)
 class Matched:
-    """The collectives that several ranks' traces share.
+    """The collectives that several ranks' traces share."""
 
-    Attributes
-    ----------
-    members : DataFrame
-        One row per rank and collective, in the order of `meeting`: `meeting` (number of the collective), `rank` (place
-        of the trace), `row` (place in its table), `group`, `collective`, `ranks` and `size_bytes` (NaN where unknown),
-        `start_ns` and `end_ns`, on the clock of the first trace from its first activity on.
-    offset_ns : ndarray of shape (n_ranks,)
-        What to add to the times of each trace, from its first activity on, to have them on the clock of the first.
-    clock_error_ns : float
-        Median distance of the ends of one collective, so aligned; the largest of the ranks.
-    unmatched : int
-        Collectives that only some traces of their group have, and messages between two ranks.
-    """
-
+    # one row per rank and collective, in the order of `meeting`: `meeting` (number of the collective), `rank` (place of
+    # the trace), `row` (place in its table), `group`, `collective`, `ranks` and `size_bytes` (NaN where unknown),
+    # `start_ns` and `end_ns`, on the clock of the first trace from its first activity on
     members: pd.DataFrame
+    # what to add to the times of each trace, from its first activity on, to have them on the clock of the first; shape
+    # (n_ranks,)
     offset_ns: FloatArray
-    clock_error_ns: float
-    unmatched: int
+    clock_error_ns: float  # median distance of the ends of one collective, so aligned; the largest of the ranks
+    unmatched: int  # collectives that only some traces of their group have, and messages between two ranks
 
 
 def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
@@ -325,27 +316,13 @@ def replay_together(
 
 @dataclass(frozen=True)
 class Job:
-    """Several ranks of a job on another GPU.
+    """Several ranks of a job on another GPU."""
 
-    Attributes
-    ----------
-    ranks : tuple of int
-        Their numbers, ascending.
-    projections : tuple of Projection
-        Of each rank's trace alone.
-    matched : Matched
-        The collectives they share.
-    meetings : Meetings
-        The same as places in the graphs.
-    published_us : float
-        What `projected_us` is by the published methodology, replayed in the same way.
-    """
-
-    ranks: tuple[int, ...]
-    projections: tuple[Projection, ...]
-    matched: Matched
-    meetings: Meetings
-    published_us: float = np.nan
+    ranks: tuple[int, ...]  # their numbers, ascending
+    projections: tuple[Projection, ...]  # of each rank's trace alone
+    matched: Matched  # the collectives they share
+    meetings: Meetings  # the same as places in the graphs
+    published_us: float = np.nan  # what `projected_us` is by the published methodology, replayed in the same way
 
     @cached_property
     def waits(self) -> pd.DataFrame:

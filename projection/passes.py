@@ -49,21 +49,13 @@ class Profiler(StrEnum):
 
 @dataclass(frozen=True)
 class PassPlan:
-    """Which kernels each pass records.
-
-    Attributes
-    ----------
-    profiler : Profiler
-    steps : int
-        Of the program, that a pass runs.
-    kernels : DataFrame
-        One row per kernel, pass by pass: `pass` (from 1 on), `name`, `per_step` (launches in a step, the most of any),
-        `launches` (in a pass, those before the first step with them), `time_us` (in the full trace; NaN for a list of
-        names).
-    """
+    """Which kernels each pass records."""
 
     profiler: Profiler
-    steps: int
+    steps: int  # of the program, that a pass runs
+    # one row per kernel, pass by pass: `pass` (from 1 on), `name`, `per_step` (launches in a step, the most of any),
+    # `launches` (in a pass, those before the first step with them), `time_us` (in the full trace; NaN for a list of
+    # names)
     kernels: pd.DataFrame
 
     @property
@@ -249,18 +241,11 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True)
 class Retimed:
-    """A trace with durations of passes.
+    """A trace with durations of passes."""
 
-    Attributes
-    ----------
-    trace : Annotated
-        The trace, its starts and the CPU's calls as they are with these durations.
-    kernels : DataFrame
-        One row per kernel of the trace, the longest recorded first: `name`, `launches`, `measured` (of these, in
-        passes), `recorded_us` (in the full trace), `unmeasured_us` (of that, not measured in passes), `retimed_us`.
-    """
-
-    trace: Annotated
+    trace: Annotated  # the trace, its starts and the CPU's calls as they are with these durations
+    # one row per kernel of the trace, the longest recorded first: `name`, `launches`, `measured` (of these, in passes),
+    # `recorded_us` (in the full trace), `unmeasured_us` (of that, not measured in passes), `retimed_us`
     kernels: pd.DataFrame
 
     @property

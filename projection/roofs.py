@@ -96,24 +96,13 @@ def rates_of(projection: Projection) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Strip:
-    """Shares of the roofs over a stretch of time on one GPU (of several their mean).
+    """Shares of the roofs over a stretch of time on one GPU (of several their mean)."""
 
-    Attributes
-    ----------
-    gpu : str
-        Its name.
-    edges_us : ndarray of shape (n_bins + 1,)
-        From the beginning of the trace as replayed.
-    shares : dict of str to ndarray of shape (n_bins,)
-        `ROOFS` -> share in each bin, 0 to 1; a roof of which nothing is known is not there.
-    step : int or None
-        Number of the profiler's step that this is, None for the whole trace.
-    """
-
-    gpu: str
-    edges_us: FloatArray
+    gpu: str  # its name
+    edges_us: FloatArray  # from the beginning of the trace as replayed; shape (n_bins + 1,)
+    # `ROOFS` -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape (n_bins,)
     shares: Mapping[str, FloatArray]
-    step: int | None
+    step: int | None  # number of the profiler's step that this is, None for the whole trace
 
 
 def strips(projection: Projection, rates: pd.DataFrame, bins: int = BINS, *, whole: bool = False) -> list[Strip]:

@@ -140,35 +140,24 @@ _BITS: Final = 30
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What is known of an end-to-end time.
+    """What is known of an end-to-end time."""
 
-    Attributes
-    ----------
-    level : float
-        Of the interval, 0 to 1.
-    nominal_us, median_us : float
-        With every factor at 1, which is the projection itself; of the draws.
-    lower_us, upper_us : float
-        The interval: quantiles of the draws, widened to hold the nominal time where they do not.
-    tornado : DataFrame
-        One row per factor, the largest swing first: `name`, `group`, `sigma`, `low_us` and `high_us` (the end-to-end
-        time with this factor at its own quantiles of the level and every other at 1), `swing_us` (their distance),
-        `share` (first-order share of the variance, 0 to 1).
-    samples, seed : int
-        Of the Sobol' sequence.
-    convergence : float
-        How far median and bounds of the two halves of the sample lie apart, the largest of the three, relative to the
-        nominal time.
-    """
-
-    level: float
+    level: float  # of the interval, 0 to 1
+    # with every factor at 1, which is the projection itself; of the draws
     nominal_us: float
     median_us: float
+    # the interval: quantiles of the draws, widened to hold the nominal time where they do not
     lower_us: float
     upper_us: float
+    # one row per factor, the largest swing first: `name`, `group`, `sigma`, `low_us` and `high_us` (the end-to-end time
+    # with this factor at its own quantiles of the level and every other at 1), `swing_us` (their distance), `share`
+    # (first-order share of the variance, 0 to 1)
     tornado: pd.DataFrame
+    # of the Sobol' sequence
     samples: int
     seed: int
+    # how far median and bounds of the two halves of the sample lie apart, the largest of the three, relative to the
+    # nominal time
     convergence: float
 
     @property

@@ -75,41 +75,24 @@ bandwidths, gaps as they are."""
 
 @dataclass(frozen=True)
 class Projection:
-    """A trace on another GPU.
-
-    Attributes
-    ----------
-    host, target : GPU
-    laws : Laws
-    activities : DataFrame
-        The dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued` (whether it was waiting
-        when the one before it ended), `measured_us`, `projected_us`. Of a folded trace the last two are the times of
-        all repeats that the activity stands for (`phases.REPEATS`).
-    graph : Graph
-        Of the measured trace.
-    target_graph : Graph
-        The same with the target's gaps.
-    counted : ndarray of bool of shape (n,)
-        Activities, in the order of the graph, that make the end-to-end time: those launched within the trace, if it has
-        any; all others only hold them up.
-    cpu : float
-        Time of the CPU's work, relative to the measured.
-    idle : float
-        Time in which nothing runs, relative to the measured; for sums.
-    folded : Folded or None
-        The phases of the trace, if activities, graph and replay are of a few repeats of each: all times are those of
-        the whole trace even so.
-    """
+    """A trace on another GPU."""
 
     host: GPU
     target: GPU
     laws: Laws
+    # the dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued` (whether it was waiting
+    # when the one before it ended), `measured_us`, `projected_us`. Of a folded trace the last two are the times of all
+    # repeats that the activity stands for (`phases.REPEATS`).
     activities: pd.DataFrame
-    graph: Graph
-    target_graph: Graph
+    graph: Graph  # of the measured trace
+    target_graph: Graph  # the same with the target's gaps
+    # activities, in the order of the graph, that make the end-to-end time: those launched within the trace, if it has
+    # any; all others only hold them up; shape (n,)
     counted: BoolArray
-    cpu: float
-    idle: float = 1.0
+    cpu: float  # time of the CPU's work, relative to the measured
+    idle: float = 1.0  # time in which nothing runs, relative to the measured; for sums
+    # the phases of the trace, if activities, graph and replay are of a few repeats of each: all times are those of the
+    # whole trace even so
     folded: Folded | None = None
 
     @property

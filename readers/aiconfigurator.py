@@ -126,21 +126,13 @@ Rows: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """What the tables of one name hold.
+    """What the tables of one name hold."""
 
-    Attributes
-    ----------
-    op : str
-        Our operator; "" where a row is a whole part of a model whose work does not follow from the columns.
-    rows : callable
-        From the columns of a table to those of ours that the rows differ in.
-    times : mapping of str to (float, tuple of str)
-        What is measured in a row -> microseconds in one of the unit, and the columns that make it up together. Where
-        there are several, each is a row of ours and its name a part of the variant.
-    """
-
-    op: str
+    op: str  # our operator; "" where a row is a whole part of a model whose work does not follow from the columns
+    # from the columns of a table to those of ours that the rows differ in
     rows: Callable[[Columns], Rows] = lambda table: {}
+    # what is measured in a row -> microseconds in one of the unit, and the columns that make it up together. Where
+    # there are several, each is a row of ours and its name a part of the variant.
     times: Mapping[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
 
 

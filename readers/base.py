@@ -134,28 +134,16 @@ class FileRead:
 
 @dataclass(frozen=True)
 class RawTable:
-    """The rows of one file under the names of the measurement table, not yet checked.
+    """The rows of one file under the names of the measurement table, not yet checked."""
 
-    Attributes
-    ----------
-    rows : DataFrame
-        Columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line. `_defect` and
-        `_defect_detail` refuse a row for a reason of the format's own.
-    notes : sequence of Note
-        Assumptions made and rows skipped.
-    columns : sequence of str
-        The file's own column names, where the user may state units of them; else none.
-    times : tuple of str
-        The column with the duration and the unit in which it was read, where the user may state another.
-    cells : Table of Arrow, optional
-        In place of ``rows``: many small files are joined several times faster so.
-    """
-
+    # columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line. `_defect` and
+    # `_defect_detail` refuse a row for a reason of the format's own.
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
-    notes: Sequence[Note] = ()
-    columns: Sequence[str] = ()
+    notes: Sequence[Note] = ()  # assumptions made and rows skipped
+    columns: Sequence[str] = ()  # the file's own column names, where the user may state units of them; else none
+    # the column with the duration and the unit in which it was read, where the user may state another
     times: tuple[str, str] | None = None
-    cells: pa.Table | None = None
+    cells: pa.Table | None = None  # in place of ``rows``: many small files are joined several times faster so
 
     def sourced(self, label: str, place: int) -> pd.DataFrame | pa.Table:
         """Return the rows with file and line of each in `source`, and its place among the lines of all files."""

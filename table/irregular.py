@@ -71,25 +71,13 @@ def off_neighbours(key: np.ndarray, size: np.ndarray, time: np.ndarray) -> tuple
 
 @dataclass(frozen=True)
 class Settled:
-    """A table without its repeats, or without its spikes.
-
-    Attributes
-    ----------
-    frame : DataFrame
-    places : ndarray of shape (len(frame),)
-        Which row of the table before each is, of repeats the first.
-    repeats : int
-        Rows that were merged into others, or numbered.
-    odd : DataFrame
-        Rows that do not go with their like and stay, as `COLUMNS`.
-    refused : DataFrame
-        Rows of the table before that are refused, with `REFUSED` and `REFUSED_DETAIL`; the index has their places.
-    """
+    """A table without its repeats, or without its spikes."""
 
     frame: pd.DataFrame
-    places: np.ndarray
-    repeats: int
-    odd: pd.DataFrame
+    places: np.ndarray  # which row of the table before each is, of repeats the first; shape (len(frame),)
+    repeats: int  # rows that were merged into others, or numbered
+    odd: pd.DataFrame  # rows that do not go with their like and stay, as `COLUMNS`
+    # rows of the table before that are refused, with `REFUSED` and `REFUSED_DETAIL`; the index has their places
     refused: pd.DataFrame
 
 

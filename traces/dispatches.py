@@ -157,29 +157,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a profiler recorded.
+    """What a profiler recorded."""
 
-    Attributes
-    ----------
-    dispatches : DataFrame
-        The dispatch table, in the order of `start_ns` within the file.
-    steps : DataFrame
-        The profiler's steps as the CPU saw them: `step` (number), `start_ns`, `duration_ns`; empty if none.
-    findings : sequence of Finding
-        What the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what the table shows.
-    notes : sequence of Remark
-        Assumptions made; a value `file` names the file a remark is about.
-    calls : DataFrame
-        What the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for.
-    ranges : DataFrame
-        The user's annotations (`ranges`); empty where there are none or they were not asked for.
-    """
-
-    dispatches: pd.DataFrame
+    dispatches: pd.DataFrame  # the dispatch table, in the order of `start_ns` within the file
+    # the profiler's steps as the CPU saw them: `step` (number), `start_ns`, `duration_ns`; empty if none
     steps: pd.DataFrame = field(default_factory=lambda: empty_steps())
+    # what the reader itself noticed (a spoiled column, a link that is missing); `quality` adds what the table shows
     findings: Sequence[Finding] = ()
-    notes: Sequence[Remark] = ()
+    notes: Sequence[Remark] = ()  # assumptions made; a value `file` names the file a remark is about
+    # what the CPU asked of the runtime (`calls`); empty where it was not recorded or not asked for
     calls: pd.DataFrame = field(default_factory=empty_calls)
+    # the user's annotations (`ranges`); empty where there are none or they were not asked for
     ranges: pd.DataFrame = field(default_factory=empty_ranges)
 
 

@@ -52,40 +52,22 @@ class Latent:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """The attention of so many layers.
+    """The attention of so many layers."""
 
-    Attributes
-    ----------
-    layers, heads, kv_heads, head_dim : int
-        How many layers have it, query heads, heads with keys, width of a head.
-    value_dim : int
-        Width of a value where it is another (0: it is not).
-    window : int
-        Tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do.
-    picked : int
-        Tokens that a query looks at of all that are kept (0: all), as sparse attention does.
-    index_heads, index_dim : int
-        Of the small attention that picks them; its keys are cached too (0: there is none, or another layer's serves).
-    gated : bool
-        Whether a gate as wide as the queries multiplies the result.
-    one_projection : bool
-        Whether keys and values are one projection.
-    latent : Latent or None
-        Widths of latent attention.
-    """
-
+    # how many layers have it, query heads, heads with keys, width of a head
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
-    value_dim: int = 0
-    window: int = 0
-    picked: int = 0
+    value_dim: int = 0  # width of a value where it is another (0: it is not)
+    window: int = 0  # tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do
+    picked: int = 0  # tokens that a query looks at of all that are kept (0: all), as sparse attention does
+    # of the small attention that picks them; its keys are cached too (0: there is none, or another layer's serves)
     index_heads: int = 0
     index_dim: int = 0
-    gated: bool = False
-    one_projection: bool = False
-    latent: Latent | None = None
+    gated: bool = False  # whether a gate as wide as the queries multiplies the result
+    one_projection: bool = False  # whether keys and values are one projection
+    latent: Latent | None = None  # widths of latent attention
 
     @property
     def value(self) -> int:
@@ -154,42 +136,25 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A transformer as its configuration describes it.
+    """A transformer as its configuration describes it."""
 
-    Attributes
-    ----------
-    name : str
-        Name, for people.
-    hidden, layers, vocab : int
-        Width of the residual stream, number of layers, number of tokens known.
-    attention, recurrent, dense, mixture
-        What the layers are made of; of several attentions the widest-reaching is the first.
-    gated : bool
-        Whether a feed-forward part has three matrices (gate, up, down) or two.
-    causal : bool
-        False of an encoder: every token attends to every other.
-    tied : bool
-        Whether the embedding is the output matrix too.
-    formats : dict of str to str
-        Number formats that the checkpoint keeps its weights in, by `PARTS`: ``fp8``, or ``fp4/bf16`` where products
-        are to be computed in another. What is not named is in 16 bits.
-    kv_format : str
-        That the checkpoint asks for its cache; empty: none.
-    """
-
-    name: str
+    name: str  # name, for people
+    # width of the residual stream, number of layers, number of tokens known
     hidden: int
     layers: int
     vocab: int
+    # what the layers are made of; of several attentions the widest-reaching is the first
     attention: tuple[Attention, ...]
     recurrent: tuple[Recurrent, ...] = ()
     dense: tuple[Dense, ...] = ()
     mixture: Mixture | None = None
-    gated: bool = True
-    causal: bool = True
-    tied: bool = False
+    gated: bool = True  # whether a feed-forward part has three matrices (gate, up, down) or two
+    causal: bool = True  # False of an encoder: every token attends to every other
+    tied: bool = False  # whether the embedding is the output matrix too
+    # number formats that the checkpoint keeps its weights in, by `PARTS`: ``fp8``, or ``fp4/bf16`` where products are
+    # to be computed in another. What is not named is in 16 bits.
     formats: Mapping[str, str] = field(default_factory=dict)
-    kv_format: str = ""
+    kv_format: str = ""  # that the checkpoint asks for its cache; empty: none
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "vocab"):

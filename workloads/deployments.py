@@ -51,52 +51,28 @@ Times = Callable[[pd.DataFrame, GPU], Served]
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of a model that is to be served.
-
-    Attributes
-    ----------
-    model : Architecture
-    gpus : tuple of GPU
-        To choose from.
-    counts : tuple of int
-        How many of them.
-    engines, dtypes, tp, ep : tuple
-        To choose from; empty: vllm, the published formats, and every way of cutting.
-    kv_dtype : str
-        Of the cache; empty: what goes with the weights.
-    input_len, output_len : int
-        Tokens of a prompt and of an answer, on average.
-    ttft_ms, tpot_ms : float or None
-        Limits of the time to the first token and per further one.
-    rate : float or None
-        Requests a second, of all GPUs.
-    concurrency : tuple of int
-        Requests under way at an instance that are tried.
-    price : Prices
-        Of a GPU for an hour.
-    node_gpus : int
-        GPUs of a node: an instance lies in one.
-    memory_utilisation : float
-        Part of the memory that may be used.
-    """
+    """What is asked of a model that is to be served."""
 
     model: Architecture
-    gpus: tuple[GPU, ...]
-    counts: tuple[int, ...]
+    gpus: tuple[GPU, ...]  # to choose from
+    counts: tuple[int, ...]  # how many of them
+    # to choose from; empty: vllm, the published formats, and every way of cutting
     engines: tuple[str, ...] = ("vllm",)
     dtypes: tuple[str, ...] = ()
     tp: tuple[int, ...] = ()
     ep: tuple[int, ...] = ()
-    kv_dtype: str = ""
+    kv_dtype: str = ""  # of the cache; empty: what goes with the weights
+    # tokens of a prompt and of an answer, on average
     input_len: int = 1024
     output_len: int = 1024
+    # limits of the time to the first token and per further one
     ttft_ms: float | None = None
     tpot_ms: float | None = None
-    rate: float | None = None
-    concurrency: tuple[int, ...] = CONCURRENCY
-    price: Prices = field(default_factory=Prices)
-    node_gpus: int = NODE_GPUS
-    memory_utilisation: float = 0.9
+    rate: float | None = None  # requests a second, of all GPUs
+    concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
+    price: Prices = field(default_factory=Prices)  # of a GPU for an hour
+    node_gpus: int = NODE_GPUS  # GPUs of a node: an instance lies in one
+    memory_utilisation: float = 0.9  # part of the memory that may be used
 
     @property
     def limited(self) -> bool:

@@ -42,24 +42,16 @@ BLOCKS: Final = 256
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps of one replica.
+    """Steps of one replica."""
 
-    Attributes
-    ----------
-    steps, running, cached : ndarray, shape (n,)
-        Stretches: how many steps, sequences that run in each, tokens in the cache on average.
-    prompts, lengths : ndarray, shape (k,)
-        Tokens read in each round of admissions, and the mean length of their sequences.
-    fullest : float
-        Most tokens in the cache.
-    """
-
+    # stretches: how many steps, sequences that run in each, tokens in the cache on average; shape (n,)
     steps: FloatArray
     running: FloatArray
     cached: FloatArray
+    # tokens read in each round of admissions, and the mean length of their sequences; shape (k,)
     prompts: FloatArray
     lengths: FloatArray
-    fullest: float
+    fullest: float  # most tokens in the cache
 
     @property
     def most(self) -> float:
@@ -252,22 +244,13 @@ RESERVED_GIB: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceMemory:
-    """Memory of one GPU while it serves, in GiB.
+    """Memory of one GPU while it serves, in GiB."""
 
-    Attributes
-    ----------
-    weights, activations : float
-        Weights of its part of the model; activations of the largest batch of tokens, and what the runtime keeps.
-    available : float
-        Memory of the GPU times the part that may be used.
-    cache_per_token : float
-        Cache of one token.
-    """
-
+    # weights of its part of the model; activations of the largest batch of tokens, and what the runtime keeps
     weights: float
     activations: float
-    available: float
-    cache_per_token: float
+    available: float  # memory of the GPU times the part that may be used
+    cache_per_token: float  # cache of one token
 
     @property
     def tokens(self) -> float:

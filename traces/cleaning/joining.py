@@ -94,23 +94,15 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Coverage:
-    """What several runs cover together.
+    """What several runs cover together."""
 
-    Attributes
-    ----------
-    places : DataFrame
-        One row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`, `threads`,
-        `runs` (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for one run), `source`.
-    missing : DataFrame
-        Kernels not covered: `rank`, `device_number`, `name`, `covered` and `wanted` (occurrences), `run` ("" for all
-        together, against the full list; else a run that has fewer occurrences than another).
-    proved : bool
-        Whether there was a full list to prove it against.
-    """
-
+    # one row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`, `threads`, `runs`
+    # (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for one run), `source`
     places: pd.DataFrame
+    # kernels not covered: `rank`, `device_number`, `name`, `covered` and `wanted` (occurrences), `run` ("" for all
+    # together, against the full list; else a run that has fewer occurrences than another)
     missing: pd.DataFrame
-    proved: bool
+    proved: bool  # whether there was a full list to prove it against
 
     @property
     def complete(self) -> bool:

@@ -63,29 +63,17 @@ class CleanOptions:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What is left, and what is not.
+    """What is left, and what is not."""
 
-    Attributes
-    ----------
-    dispatches : DataFrame
-        The activities kept, columns, index and order as given.
-    removed : DataFrame
-        The others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`, `name`, `run`,
-        `step`, `duration_us`; of outliers `median_us` of their kernel and `limit_us`, the distance from it that was
-        accepted.
-    report : DataFrame
-        One row per kernel (see `repeats.spread_report`).
-    steps : DataFrame
-        The steps of every run and why they are left out (see `steady_state.StepSelection`), `run` before them.
-    notes : tuple of Remark
-        Those of `steady_state.StepSelection`, and ``kernels-not-settled``, ``kernels-run-two-ways``,
-        ``outliers-take-time``, ``kernels-below-binning``.
-    """
-
-    dispatches: pd.DataFrame
+    dispatches: pd.DataFrame  # the activities kept, columns, index and order as given
+    # the others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`, `name`, `run`, `step`,
+    # `duration_us`; of outliers `median_us` of their kernel and `limit_us`, the distance from it that was accepted
     removed: pd.DataFrame
-    report: pd.DataFrame
+    report: pd.DataFrame  # one row per kernel (see `repeats.spread_report`)
+    # the steps of every run and why they are left out (see `steady_state.StepSelection`), `run` before them
     steps: pd.DataFrame
+    # those of `steady_state.StepSelection`, and ``kernels-not-settled``, ``kernels-run-two-ways``,
+    # ``outliers-take-time``, ``kernels-below-binning``
     notes: tuple[Remark, ...]
 
     @property
