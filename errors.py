@@ -162,10 +162,7 @@ def check_number(parameter: str, value: Any, least: float, most: float = math.in
 def check_margin(margin: float) -> float:
     """Return what counts as the same (0.1: within ±10 %) if it is a share.
 
-    Raises
-    ------
-    ParameterError
-        It is not above 0 and below 1.
+    Raises ParameterError: it is not above 0 and below 1.
     """
     if not (isinstance(margin, Real) and 0 < margin < 1):
         raise ParameterError("margin", f"must lie between 0 and 1, got {margin!r:.40}: 0.1 means ±10 %")

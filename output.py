@@ -84,10 +84,7 @@ def check_place(out: Path) -> None:
 def whole_file(out: Path) -> Iterator[Path]:
     """Give a hidden file beside ``out`` to write; rename it to ``out`` when the block ends well, else remove it.
 
-    Raises
-    ------
-    DataError
-        If ``out`` cannot be written.
+    Raises DataError if ``out`` cannot be written.
     """
     try:
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -336,10 +333,7 @@ class _Sheet:
     def write_table(self, table: pa.Table) -> None:
         """Append the rows of a table.
 
-        Raises
-        ------
-        DataError
-            A sheet cannot hold so many.
+        Raises DataError: a sheet cannot hold so many.
         """
         self._rows += table.num_rows
         if self._rows > _SHEET_ROWS:

@@ -58,10 +58,7 @@ class _Schema(msgspec.Struct):
 def seal(folder: Path) -> Manifest:
     """Write the manifest of a run folder; a signature of an earlier one is removed.
 
-    Raises
-    ------
-    ArtifactError
-        Metrics and model are not of the same data, or a file is a link or no plain file.
+    Raises ArtifactError: metrics and model are not of the same data, or a file is a link or no plain file.
     """
     found = {name: _entry(path) for name, path in _files(folder)}
     manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(found.items())))
@@ -117,12 +114,8 @@ def which_run(folder: Path) -> str:
 def signed_by(folder: Path, signers: Path) -> str:
     """Return who signed a run, of those that a file of allowed signers names (``ssh-keygen``, section ALLOWED SIGNERS).
 
-    Call `check` too: what is signed is the manifest.
-
-    Raises
-    ------
-    ArtifactError
-        There is no signature, nobody of these made it, or it is of another manifest.
+    Call `check` too: what is signed is the manifest. Raises ArtifactError: there is no signature, nobody of these made
+    it, or it is of another manifest.
     """
     signature = folder / SIGNATURE
     if not signature.is_file():
@@ -142,10 +135,7 @@ def signed_by(folder: Path, signers: Path) -> str:
 def plain_content(path: Path, most: int, hint: str) -> bytes:
     """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read.
 
-    Raises
-    ------
-    ArtifactError
-        It is none, cannot be read, or is larger than `most` bytes; `hint` says what to do.
+    Raises ArtifactError: it is none, cannot be read, or is larger than `most` bytes; `hint` says what to do.
     """
     try:
         if path.resolve(strict=True).parent != path.parent.resolve():

@@ -112,10 +112,8 @@ def read_gpu(path: Path) -> GPU:
         memory_bw_gbs = 10000
         peak_tflops.fp8_matrix = 6000
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read, a key is wrong, or ``based_on`` is no known GPU; names the file and the key.
+    Raises DataError if the file cannot be read, a key is wrong, or ``based_on`` is no known GPU; names the file and the
+    key.
     """
     where = str(path)
     table = read_toml(path)
@@ -263,10 +261,7 @@ class Ceiling:
 def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:
     """Return the measurements known for a GPU, of one metric or of all; empty where there are none.
 
-    Raises
-    ------
-    UnknownGPUError
-        If no GPU answers to the name.
+    Raises UnknownGPUError if no GPU answers to the name.
     """
     name = find(gpu).name
     return [row for row in _rows() if row.gpu == name and metric in (None, row.metric)]

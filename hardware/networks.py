@@ -75,10 +75,7 @@ def read_networks(path: Path) -> tuple[Network, Network]:
         network_gbs = 50
         network_us = 10
 
-    Raises
-    ------
-    DataError
-        The file cannot be read, or a key is unknown, missing or no number from 1e-6 to 1e15.
+    Raises DataError: the file cannot be read, or a key is unknown, missing or no number from 1e-6 to 1e15.
     """
     table = read_toml(path)
     of_host = table.pop("host", None)

@@ -88,10 +88,7 @@ class ProductLaw:
 def product_law(gpu: GPU, dtype: str) -> ProductLaw:
     """Return the law of a GPU for a precision.
 
-    Raises
-    ------
-    NotPublishedError
-        The GPU has no matrix rate for it, or a figure that the law needs is not published.
+    Raises NotPublishedError: the GPU has no matrix rate for it, or a figure that the law needs is not published.
     """
     rate = ceiling_tflops(gpu, dtype) * constant("product.of_ceiling").of(f"{gpu.gfx} {dtype}")
     bandwidth = gpu.require("memory_bw_gbs") * constant("product.of_bandwidth").value

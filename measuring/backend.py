@@ -56,10 +56,7 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
 def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
     """Return the size of the largest cache.
 
-    Raises
-    ------
-    DataError
-        The system does not tell.
+    Raises DataError: the system does not tell.
     """
     if not (sizes := cache_sizes(folder)):
         raise DataError("the system does not tell the size of the CPU's cache (Linux does): measure with a warm cache")
@@ -105,10 +102,7 @@ class Device:
 def import_torch() -> Any:
     """Return PyTorch, which only measuring needs.
 
-    Raises
-    ------
-    FlopcastError
-        If it is not installed.
+    Raises FlopcastError if it is not installed.
     """
     try:
         return importlib.import_module("torch")
@@ -161,10 +155,7 @@ class Backend:
     def devices(self, threads: Sequence[int], name: str | None = None) -> list[Device]:
         """Return what each row is measured on: the GPU, or the CPU with each number of threads.
 
-        Raises
-        ------
-        DataError
-            Threads are stated for a GPU, not positive, or more than there are CPUs.
+        Raises DataError: threads are stated for a GPU, not positive, or more than there are CPUs.
         """
         if self.is_gpu:
             if threads:
@@ -186,10 +177,7 @@ class Backend:
     def multiply_as(self, dtype: str) -> None:
         """Multiply fp32 as TF32 where ``dtype`` is tf32, and as fp32 elsewhere; `restore` undoes it.
 
-        Raises
-        ------
-        DataError
-            The device has no TF32: what was measured would be fp32.
+        Raises DataError: the device has no TF32: what was measured would be fp32.
         """
         narrow = dtype == "tf32"
         if narrow and not self.has_tf32():
@@ -271,10 +259,7 @@ class Operands:
     def dtype(self, name: str) -> Any:
         """Return PyTorch's type for a number format.
 
-        Raises
-        ------
-        DataError
-            PyTorch has no tensors of that format.
+        Raises DataError: PyTorch has no tensors of that format.
         """
         if name == "fp8":
             cuda, backend = self.torch.cuda, self.backend
@@ -315,10 +300,8 @@ def _pause(cuda: Any) -> Callable[[float], None]:
 def build(operands: Operands, row: Row) -> Call:
     """Return the call of a row; that of collectives takes several processes (`collectives`).
 
-    Raises
-    ------
-    DataError
-        The operator, the variant or the number format cannot be measured, or dimensions contradict each other.
+    Raises DataError: the operator, the variant or the number format cannot be measured, or dimensions contradict each
+    other.
     """
     op = OPS.get(word(row, "op"))
     if op is None or op.measured is None:
@@ -367,10 +350,8 @@ class Group:
     def build(self, row: Mapping[str, Any], seed: int) -> Call:
         """Return the call of a row; the other processes prepare theirs.
 
-        Raises
-        ------
-        DataError
-            The row has another number of ranks, an unknown collective, or a message that cannot be shared out.
+        Raises DataError: the row has another number of ranks, an unknown collective, or a message that cannot be shared
+        out.
         """
         call = collective(Operands(self.backend, seed), row, self.ranks)
         self._send(json.dumps({"row": dict(row), "seed": seed}).encode())
@@ -398,10 +379,7 @@ class Group:
 def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[], Any]:
     """Return one rank's call. The message is the larger of input and output, in bytes.
 
-    Raises
-    ------
-    DataError
-        As for `Group.build`.
+    Raises DataError: as for `Group.build`.
     """
     (asked,), (message,) = sizes(row, "ranks"), sizes(row, "message_bytes")
     if asked != ranks:

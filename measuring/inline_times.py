@@ -177,12 +177,8 @@ class InlineTimes:
         ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
         ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
         included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``outer``, whether nothing timed
-        enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes.
-
-        Raises
-        ------
-        DataError
-            The block has not ended, or nothing ran in it.
+        enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes. Raises DataError:
+        the block has not ended, or nothing ran in it.
         """
         table, _ = self._read()
         if table.empty:
@@ -192,10 +188,7 @@ class InlineTimes:
     def save(self, file: str | Path) -> None:
         """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
 
-        Raises
-        ------
-        DataError
-            There is no table; the file exists or cannot be written.
+        Raises DataError: there is no table; the file exists or cannot be written.
         """
         check_table_path(Path(file))
         about = {name: getattr(self, name) for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")}

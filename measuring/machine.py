@@ -193,10 +193,7 @@ def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
 def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PATIENCE_SECONDS) -> str:
     """Return what a program prints, keeping the device busy until it has ended.
 
-    Raises
-    ------
-    OSError, SubprocessError
-        It cannot be started, fails, or takes too long.
+    Raises OSError, SubprocessError: it cannot be started, fails, or takes too long.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:  # a pipe is full when nobody reads it
         process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
@@ -218,10 +215,7 @@ def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PAT
 def parse_reading(printed: str) -> Reading:
     """Return what a tool reports of the GPU it was asked for; what it does not report is missing.
 
-    Raises
-    ------
-    DataError
-        The output is none of those that `power_log` knows.
+    Raises DataError: the output is none of those that `power_log` knows.
     """
     told = power_log(printed, "reading", powerless=True).iloc[0]
     return {name: float(told[name]) for name in STATE if name in told and pd.notna(told[name])}

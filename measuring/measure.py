@@ -278,10 +278,7 @@ class Bench:
     def build(self, row: Row, seed: int) -> Call:
         """Return the call of a row, its operands drawn with ``seed``.
 
-        Raises
-        ------
-        DataError
-            The row cannot be measured.
+        Raises DataError: the row cannot be measured.
         """
         if self.function is not None:
             return self.function.build(self.backend, seed, row)

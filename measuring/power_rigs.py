@@ -112,10 +112,7 @@ class Sampler:
     def take(self, until_ns: int, patience_s: float = 60.0) -> list[tuple[int, float]]:
         """Return the readings since the last call, once there is one from `until_ns` on.
 
-        Raises
-        ------
-        DataError
-            The logger failed, or reads no more.
+        Raises DataError: the logger failed, or reads no more.
         """
         ends = time.monotonic() + patience_s + 3 * self._period_s
         while not self._readings or self._readings[-1][0] < until_ns:
@@ -147,10 +144,7 @@ class Sampler:
 def smi_power(tool: Tool, gpu: str) -> float:
     """Return the power that a vendor's tool reports now.
 
-    Raises
-    ------
-    DataError, OSError, SubprocessError
-        It reports none, cannot be started or fails.
+    Raises DataError, OSError, SubprocessError: it reports none, cannot be started or fails.
     """
     told = parse_reading(output_of(tool.command(gpu), partial(time.sleep, 0.002)))
     if "power_w" not in told:
@@ -162,12 +156,8 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
     """Return what reads the power that NVIDIA's driver has sampled since the last call, with the stamps it gave them.
 
     On an H100 a sample comes every 20 ms (10 to 37), each the mean of about so long; the instantaneous power that NVML
-    and nvidia-smi report is one of five of them.
-
-    Raises
-    ------
-    FlopcastError
-        NVML is not installed, does not know the GPU, or its driver keeps no samples of the power.
+    and nvidia-smi report is one of five of them. Raises FlopcastError: NVML is not installed, does not know the GPU, or
+    its driver keeps no samples of the power.
     """
     try:
         nvml = importlib.import_module("pynvml")
@@ -197,10 +187,7 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
 def amdsmi_power(index: int) -> Callable[[], float]:
     """Return what reads the power of a GPU with AMD's binding of its management library, in this process.
 
-    Raises
-    ------
-    FlopcastError
-        The binding is not installed, does not know the GPU, or reads no power of it.
+    Raises FlopcastError: the binding is not installed, does not know the GPU, or reads no power of it.
     """
     try:
         amdsmi = importlib.import_module("amdsmi")
@@ -221,10 +208,7 @@ def amdsmi_power(index: int) -> Callable[[], float]:
 def hwmon_power(bus: str, folder: Path = DRM) -> Callable[[], float]:
     """Return what reads the power of the GPU at a PCI address from the Linux kernel's file, in microwatts there.
 
-    Raises
-    ------
-    DataError
-        The kernel has no such file of that GPU.
+    Raises DataError: the kernel has no such file of that GPU.
     """
     for device in sorted(folder.glob("card*/device")):
         if device.resolve().name.casefold() != bus.casefold():
@@ -247,10 +231,8 @@ def _bus(backend: Backend) -> str:
 def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
     """Return what reads the power of the GPU.
 
-    Raises
-    ------
-    ParameterError, DataError
-        PyTorch runs on no GPU here, the logger is another vendor's, or it does not know the GPU.
+    Raises ParameterError, DataError: PyTorch runs on no GPU here, the logger is another vendor's, or it does not know
+    the GPU.
     """
     if not backend.is_gpu:
         raise DataError("there is no GPU whose power could be recorded: --logger simulated shows how it goes")
@@ -475,10 +457,7 @@ class SimulatedGPU:
 def load_of(row: Row, repeats: int) -> Load:
     """Return the load of so many launches of a kernel back to back.
 
-    Raises
-    ------
-    DataError
-        Its work is not known.
+    Raises DataError: its work is not known.
     """
     gpu = find(MODEL)
     work = work_of(pd.DataFrame([row]))

@@ -116,11 +116,7 @@ def suite_rows(suite: str, *, gpu: bool, families: Sequence[str] | None = None, 
     """Return the rows of a default grid, of some kernels (see `FAMILIES`) or all.
 
     `gpu` says whether the sizes are those for a GPU, `ranks` how many GPUs collectives have; with one there are none.
-
-    Raises
-    ------
-    DataError
-        The suite or a kernel is unknown, or nothing is left.
+    Raises DataError: the suite or a kernel is unknown, or nothing is left.
     """
     if suite not in SUITES:
         raise ParameterError("preset", f"must be one of {', '.join(SUITES)}, got {suite!r}")
@@ -284,14 +280,9 @@ class Listed:
 def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
     """Read a list of rows to measure: a table like that of measurements, without a duration or device.
 
-    CSV or Parquet with ``op``, ``dtype_a`` (fp32 by default) and the dimensions of each operator. `families`
-    are the kernels to keep (see `FAMILIES`). Where a function is called with the rows, they keep the other columns
-    that it has parameters for.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read or no row can be used; the message names the first reason.
+    CSV or Parquet with ``op``, ``dtype_a`` (fp32 by default) and the dimensions of each operator. `families` are the
+    kernels to keep (see `FAMILIES`). Where a function is called with the rows, they keep the other columns that it has
+    parameters for. Raises DataError: the file cannot be read or no row can be used; the message names the first reason.
     """
     frame, notes = read_rows([path], timed=False)
     beginning = head(path)
@@ -399,10 +390,7 @@ class UserFunction:
     def build(self, backend: Backend, seed: int, row: Row) -> Call:
         """Return the call to time.
 
-        Raises
-        ------
-        DataError
-            The function needs an argument that the row does not have.
+        Raises DataError: the function needs an argument that the row does not have.
         """
         known = {**row, "device": backend.word, "seed": seed}
         arguments = {n: v for n, v in known.items() if n in self._parameters or (self._takes_all and n in row)}

@@ -434,10 +434,7 @@ LATE, CLOCK = 0.1, 0.02
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     """Return one row for each workload, device and pass that has a visit, in the order of the grid.
 
-    Raises
-    ------
-    DataError
-        There is no visit.
+    Raises DataError: there is no visit.
     """
     if not visits:
         raise DataError("nothing was measured")
@@ -537,11 +534,8 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
 def check_table_path(out: Path, *, resume: bool = False) -> None:
     """Refuse, before minutes of measuring, a file that could not be written or would replace another.
 
-    Raises
-    ------
-    DataError
-        Its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that
-        of the measurement to resume.
+    Raises DataError: its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and
+    is not that of the measurement to resume.
     """
     check_file(out, READABLE)
     if out.exists() and not resume:
@@ -562,10 +556,7 @@ def provenance_path(out: Path) -> Path:
 def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -> None:
     """Write the table, and its provenance beside it (Parquet: in its metadata as well), each whole or not at all.
 
-    Raises
-    ------
-    DataError
-        A file cannot be written.
+    Raises DataError: a file cannot be written.
     """
     output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
     with whole_file(provenance_path(out)) as path:  # second: without a table it would count as another's

@@ -69,10 +69,7 @@ def word(row: Mapping[str, Any], name: str) -> str:
 def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> list[int]:
     """Return dimensions as integers.
 
-    Raises
-    ------
-    DataError
-        One is missing and there is no default, or is not a whole number.
+    Raises DataError: one is missing and there is no default, or is not a whole number.
     """
     dimensions = []
     for name in names:

@@ -239,12 +239,8 @@ def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame
     """Check the three tables (`power.readings`), fit the clocks and put the log on the CPU's clock.
 
     Without pairs the log is on the CPU's clock already. Pairs may all lie before the log or after it: its times are
-    extrapolated then, which `Measured` tells.
-
-    Raises
-    ------
-    DataError
-        A table cannot be used, or no reading falls between the executions.
+    extrapolated then, which `Measured` tells. Raises DataError: a table cannot be used, or no reading falls between the
+    executions.
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
@@ -255,10 +251,7 @@ def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame
 def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) -> Measured:
     """Return the checked log on the CPU's clock; executions are as `power.runs.group_runs` returns them.
 
-    Raises
-    ------
-    DataError
-        No reading falls between the first execution and the last.
+    Raises DataError: no reading falls between the first execution and the last.
     """
     power = log.pivot_table(index="gpu_ns", columns="component", values="power_w", sort=False).sort_index()
     gpu_ns = power.index.to_numpy()

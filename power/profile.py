@@ -110,13 +110,9 @@ def stitch(
     """Find the readings of a kernel, and what their windows see besides it.
 
     `executions` are those of the kernel, `window_us` is the averaging window of the logger (0: instantaneous),
-    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady, `steady_from` the
-    first whose power is, where that is later than the window fills.
-
-    Raises
-    ------
-    DataError
-        The window does not fill, or fewer than `LEAST_READINGS` readings have steady power.
+    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady, `steady_from` the first
+    whose power is, where that is later than the window fills. Raises DataError: the window does not fill, or fewer than
+    `LEAST_READINGS` readings have steady power.
     """
     name = executions["kernel"].iloc[0]
     golden = executions[executions["run"].isin(runs.kept)]

@@ -90,10 +90,7 @@ class Facts:
 def facts_of(rows: pd.DataFrame) -> Facts:
     """Return what the checked executions of one kernel say of it.
 
-    Raises
-    ------
-    DataError
-        They say two things.
+    Raises DataError: they say two things.
     """
     told: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
@@ -120,12 +117,8 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     """Read a power log: a table with gpu_ns and power_w, or a log of nvidia-smi, amd-smi or rocm-smi.
 
     `gpu` says which GPU's readings count, and may be left out where the log has one only. A table of this package's own
-    form says which in a column ``gpu``.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
+    form says which in a column ``gpu``. Raises DataError: the file cannot be read, has no times, is of several GPUs of
+    which none was chosen, or not of the one chosen.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
@@ -196,11 +189,8 @@ def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
     """Return the power log typed, or say what is wrong with it; messages call it `source`.
 
-    Raises
-    ------
-    DataError
-        A column is missing or of another unit, a value is no number, the readings of a component are out of order or
-        given twice, or a component lacks readings that others have.
+    Raises DataError: a column is missing or of another unit, a value is no number, the readings of a component are out
+    of order or given twice, or a component lacks readings that others have.
     """
     rows = _columns(frame, ("gpu_ns", "power_w"), source)
     rows["gpu_ns"] = _whole(rows, "gpu_ns", source)
@@ -222,11 +212,8 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
 def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.DataFrame:
     """Return the executions typed, or say what is wrong with them; the optional columns stay where they are given.
 
-    Raises
-    ------
-    DataError
-        A column is missing or of another unit, an execution ends before it starts, starts before the one before has
-        ended, or its class is unknown.
+    Raises DataError: a column is missing or of another unit, an execution ends before it starts, starts before the one
+    before has ended, or its class is unknown.
     """
     rows = _columns(frame, EXECUTIONS, source)
     for name in ("start_ns", "end_ns"):
@@ -264,10 +251,7 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
 def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.DataFrame:
     """Return the clock pairs typed, or say what is wrong with them.
 
-    Raises
-    ------
-    DataError
-        There is no pair, a column is missing, or the pairs do not advance on both clocks.
+    Raises DataError: there is no pair, a column is missing, or the pairs do not advance on both clocks.
     """
     rows = _columns(frame, CLOCK_PAIRS, source)
     for name in CLOCK_PAIRS:

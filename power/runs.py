@@ -202,11 +202,8 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
 
     They are as `power.readings.check_executions` returns them; ``execution`` counts those of the kernel in its run,
     from 1. Where no run is given, pauses from `pause_us` on separate runs; by default that is told from the gaps.
-
-    Raises
-    ------
-    DataError
-        No run is given and the gaps do not tell, a run comes back after another, or executions are out of order.
+    Raises DataError: no run is given and the gaps do not tell, a run comes back after another, or executions are out of
+    order.
     """
     rows = executions.copy()
     if "run" in rows:
@@ -266,12 +263,8 @@ def golden_runs(
 
     The executions are those of one kernel, with ``run`` and ``execution``; those before `execution` warm up and do not
     count. The bin holds times within `margin` of each other, or of its middle (`within`): by default the published one,
-    below the published table that of its first row; ``inf`` keeps every run. See `traces.cleaning.binning`.
-
-    Raises
-    ------
-    DataError
-        No run has the execution of interest, or fuller bins hold all runs.
+    below the published table that of its first row; ``inf`` keeps every run. See `traces.cleaning.binning`. Raises
+    DataError: no run has the execution of interest, or fuller bins hold all runs.
     """
     times = (executions["end_ns"] - executions["start_ns"]) / 1e3
     steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()

@@ -79,12 +79,8 @@ def chakra_name(rank: int) -> str:
 def write_chakra(folder: Path, ranks: Mapping[int, Sequence[Task]], about: Mapping[str, str]) -> None:
     """Write ``chakra.RANK.et`` for each rank into a folder, whole or not at all.
 
-    ``about`` becomes attributes of the metadata.
-
-    Raises
-    ------
-    DataError
-        The folder holds other files (those of other ranks too), or cannot be written.
+    ``about`` becomes attributes of the metadata. Raises DataError: the folder holds other files (those of other ranks
+    too), or cannot be written.
     """
     check_output(folder, [chakra_name(rank) for rank in ranks])
     attributes = {"made_by": f"flopcast {__version__}", **about}

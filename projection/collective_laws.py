@@ -611,11 +611,8 @@ class World:
     def ranks_of(self, activities: pd.DataFrame) -> FloatArray:
         """Return the ranks of each activity's group on the target, NaN where the trace does not say how many it has.
 
-        Raises
-        ------
-        ParameterError
-            The ranks change, and no group of the trace is known to change with them; a group that is named is not in
-            the trace; or a group would have a part of a rank.
+        Raises ParameterError: the ranks change, and no group of the trace is known to change with them; a group that is
+        named is not in the trace; or a group would have a part of a rank.
         """
         stated = activities["group_size"].astype("Float64")
         size = np.asarray(stated.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)

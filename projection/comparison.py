@@ -587,10 +587,7 @@ class TraceChanges:
 def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True) -> TraceChanges:
     """Compare two traces, each with its label: step by step where both record steps, unless ``steps`` is False.
 
-    Raises
-    ------
-    DataError
-        One has no kernels.
+    Raises DataError: one has no kernels.
     """
     per_step = steps and all(trace.dispatches["step"].notna().any() for _, trace in traces)
     sides, calls, sums = [], [], []

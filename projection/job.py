@@ -57,10 +57,7 @@ class Matched:
 def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
     """Match the collectives of the dispatch tables of several ranks.
 
-    Raises
-    ------
-    DataError
-        The traces have no collective in common, or differ in the name or size of one.
+    Raises DataError: the traces have no collective in common, or differ in the name or size of one.
     """
     every = pd.concat([_collectives(table).assign(rank=place) for place, table in enumerate(tables)])
     between_two = int(every["collective"].eq(SEND_RECV).sum())

@@ -180,10 +180,7 @@ class Power:
 def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
     """Return the power by (GPU, class of kernels) of measured rows: ``power_w``, else ``energy_j`` over the time.
 
-    Raises
-    ------
-    DataError
-        No row has a power.
+    Raises DataError: no row has a power.
     """
     power = table["power_w"] if "power_w" in table else pd.Series(np.nan, table.index)
     if "energy_j" in table:

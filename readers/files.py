@@ -126,10 +126,8 @@ def by_number(word: str) -> list[str | int]:
 def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> bytes:
     """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
 
-    Raises
-    ------
-    DataError
-        The file cannot be opened, its compression is damaged, or it has more than `max_bytes` once decompressed.
+    Raises DataError: the file cannot be opened, its compression is damaged, or it has more than `max_bytes` once
+    decompressed.
     """
     if size < 0:
         return bytes(view(path, max_bytes=max_bytes))

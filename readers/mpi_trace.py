@@ -83,10 +83,8 @@ def _parts(path: Path, text: bytes) -> list[Path]:
 def read_mpi_trace(path: Path) -> MpiTrace:
     """Return what the ranks of a trace do.
 
-    Raises
-    ------
-    DataError
-        It cannot be read, or no rank computes or sends anything; an archive, and the package `otf2` is missing.
+    Raises DataError: it cannot be read, or no rank computes or sends anything; an archive, and the package `otf2` is
+    missing.
     """
     if path.suffix == ".otf2":
         found = _of_events(_archive(path))

@@ -62,10 +62,7 @@ class AmbiguousNumbersError(ValueError):
 def decimal_mark(words: Iterable[str]) -> str:
     """Return the decimal mark, "." or ",", that all printed values of a file agree on; "." where no word has any.
 
-    Raises
-    ------
-    AmbiguousNumbersError
-        Some words need the one and some the other, or every word can be read either way.
+    Raises AmbiguousNumbersError: some words need the one and some the other, or every word can be read either way.
 
     Examples
     --------

@@ -35,12 +35,8 @@ LINE_BYTES: Final = 128
 def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame:
     """Return a row of curves for each kernel of a measurement table: benchmark, size, ipc, mpki, f_mem, unit.
 
-    ``size`` is in compute units, by default those of the row's device.
-
-    Raises
-    ------
-    DataError
-        Counters are missing, or the device is unknown.
+    ``size`` is in compute units, by default those of the row's device. Raises DataError: counters are missing, or the
+    device is unknown.
     """
     if lacking := [name for name in NEEDED if COUNTER + name not in frame]:
         raise DataError(f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks")

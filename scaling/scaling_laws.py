@@ -232,10 +232,7 @@ class ScalingLaw(ABC):
     def interval(self, sizes: ArrayLike, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper bound of the performance at each size; NaN where the prediction is not positive.
 
-        Raises
-        ------
-        ValueError
-            If the level does not lie between 0 and 1.
+        Raises ValueError if the level does not lie between 0 and 1.
         """
         if not 0 < level < 1:
             raise ValueError(f"parameter level of interval must lie between 0 and 1, got {level}")

@@ -72,10 +72,7 @@ def check_one_run(trace: Annotated, label: str) -> None:
 def with_possible_times(trace: Annotated, label: str) -> Annotated:
     """Return the trace without the activities whose time none can take (`quality.IMPOSSIBLE`); its findings count them.
 
-    Raises
-    ------
-    DataError
-        No activity is left, or they lie hours or days apart (`check_one_run`).
+    Raises DataError: no activity is left, or they lie hours or days apart (`check_one_run`).
     """
     check_one_run(trace, label)
     table = trace.dispatches

@@ -400,11 +400,8 @@ class Layer:
 def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
     """Raise unless a model can be cut over ``tp`` GPUs by its heads and over ``ep`` by its experts.
 
-    Raises
-    ------
-    ParameterError
-        ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple of them, or ``ep``
-        does not divide the experts; the message says what would.
+    Raises ParameterError: ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple
+    of them, or ``ep`` does not divide the experts; the message says what would.
     """
     if not cuts_heads(model, tp):
         fits = [n for n in range(1, min(model.heads, 64) + 1) if cuts_heads(model, n)]

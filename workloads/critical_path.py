@@ -85,10 +85,7 @@ class Plan:
 def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     """Return the times of all layers: as stated, or of their shapes by the first run that knows them, else by the laws.
 
-    Raises
-    ------
-    DataError
-        A layer lacks a dimension, or a figure of the GPU is not published.
+    Raises DataError: a layer lacks a dimension, or a figure of the GPU is not published.
     """
     layers = setting.model.layers
     count, (moved, spread) = len(layers), moved_from(setting.measured_on, setting.gpu, setting.dtype)

@@ -143,11 +143,8 @@ class _Instance:
 def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 0) -> Choice:
     """Return the ways to serve a model on the GPUs asked for, and the cheapest that holds.
 
-    Raises
-    ------
-    FlopcastError
-        The model fits none of the GPUs, or is no model that generates tokens; without limits, no way is as quick as the
-        slowest of `PACES_MS`.
+    Raises FlopcastError: the model fits none of the GPUs, or is no model that generates tokens; without limits, no way
+    is as quick as the slowest of `PACES_MS`.
     """
     if not question.model.causal:
         raise DataError(f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast")

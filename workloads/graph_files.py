@@ -75,10 +75,7 @@ _NO_KERNEL: Final = frozenset(
 def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], float]:
     """Return the layers of an execution trace, what is to be said of them, and the spread of times that are forecasts.
 
-    Raises
-    ------
-    DataError
-        The file cannot be read, or holds neither an operator with a shape, nor a message, nor a time.
+    Raises DataError: the file cannot be read, or holds neither an operator with a shape, nor a message, nor a time.
     """
     trace = read_execution_trace(path)
     nodes = trace.nodes.sort_values("id", kind="stable", ignore_index=True)
@@ -310,10 +307,7 @@ def mpi_layers(path: Path, unit: str = "") -> Layers:
 def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
     """Return the layers of a model, and what is to be said of them; ``dims`` are the sizes that it leaves free.
 
-    Raises
-    ------
-    FlopcastError
-        The model cannot be read (`readers.onnx_model.read_onnx`), or has no node that computes.
+    Raises FlopcastError: the model cannot be read (`readers.onnx_model.read_onnx`), or has no node that computes.
     """
     model = read_onnx(path, dims)
     constant = set(model.constants)

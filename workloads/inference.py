@@ -74,10 +74,7 @@ def batch(size: int, prompt: int, output: int) -> Schedule:
 def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: float) -> Schedule:
     """Return the schedule of requests that wait for a place among ``most`` and for room among ``cache_tokens``.
 
-    Raises
-    ------
-    DataError
-        Not one whole request has room in the cache.
+    Raises DataError: not one whole request has room in the cache.
 
     Examples
     --------
@@ -271,14 +268,10 @@ def inference_memory(setting: Setting) -> InferenceMemory:
     """Return what one GPU holds while it serves.
 
     The weights of the layers are in the formats of their parts, with the scales of 4-bit blocks, embedding and output
-    matrix in 16 bits. What windows keep, and recurrent states, is spread over the tokens of a sequence. The
-    activations of the largest batch are the inputs and results of the feed-forward part and eight residual streams, in
-    16 bits or less: ``max_batched_tokens`` · (6 · width / tp + 8 · hidden) bytes, as measured peaks say.
-
-    Raises
-    ------
-    NotPublishedError
-        The memory of the GPU is not published.
+    matrix in 16 bits. What windows keep, and recurrent states, is spread over the tokens of a sequence. The activations
+    of the largest batch are the inputs and results of the feed-forward part and eight residual streams, in 16 bits or
+    less: ``max_batched_tokens`` · (6 · width / tp + 8 · hidden) bytes, as measured peaks say. Raises NotPublishedError:
+    the memory of the GPU is not published.
     """
     model, tp, pp = setting.model, setting.tp, setting.pp
     parts = layer(model, tp, setting.ep).weights_by_part()

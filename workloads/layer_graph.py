@@ -154,13 +154,9 @@ def read_layers(
     """Return the graph of a file, or of its contents.
 
     ``dims`` are the sizes that an ONNX model leaves free; ``unit`` (us, ms, s) is that of the times of a planner's
-    input, ``tp`` the degree of tensor parallelism whose times are taken.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, or a layer cannot be: it waits for one that is not there, or for itself by way of
-        others; neither its shape nor its time is stated; a figure is no number or negative. The layer is named.
+    input, ``tp`` the degree of tensor parallelism whose times are taken. Raises DataError: the file cannot be read, or
+    a layer cannot be: it waits for one that is not there, or for itself by way of others; neither its shape nor its
+    time is stated; a figure is no number or negative. The layer is named.
 
     Examples
     --------

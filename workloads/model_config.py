@@ -59,10 +59,8 @@ _REFUSED: Final = {
 def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     """Return the architecture that a Hugging Face configuration describes.
 
-    Raises
-    ------
-    DataError
-        A figure is missing or cannot be, or the model has what is not forecast or not understood: the key is named.
+    Raises DataError: a figure is missing or cannot be, or the model has what is not forecast or not understood: the key
+    is named.
 
     Examples
     --------

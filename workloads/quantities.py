@@ -98,10 +98,7 @@ def prices(given: object) -> Prices:
 def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
     """Return prices, of which every GPU must have one where any has.
 
-    Raises
-    ------
-    ParameterError
-        A GPU has none.
+    Raises ParameterError: a GPU has none.
     """
     if lacking := [gpu.name for gpu in gpus if priced and math.isnan(priced.of(gpu.name))]:
         raise ParameterError("price", f"must name every GPU, has none of {', '.join(lacking)}")

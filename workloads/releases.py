@@ -127,10 +127,8 @@ def middle_and_sides(level: float) -> list[float]:
 def find_release(name: str, kind: str = "serving") -> Release:
     """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
 
-    Raises
-    ------
-    DataError
-        There is none of that name (the message has the nearest), the file holds none, or it is one of another kind.
+    Raises DataError: there is none of that name (the message has the nearest), the file holds none, or it is one of
+    another kind.
     """
     if name.endswith(".toml"):
         try:  # files change: it is read each time

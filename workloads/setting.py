@@ -152,12 +152,8 @@ WIDE: Final = "bf16"
 def computed_in(gpu: GPU, dtype: str) -> str:
     """Return the format in which a GPU computes what is stored in another: that one, or the next that it has units for.
 
-    Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do.
-
-    Raises
-    ------
-    NotPublishedError
-        No matrix rate of the GPU is known that would do.
+    Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises NotPublishedError: no
+    matrix rate of the GPU is known that would do.
     """
     wider = (dtype, WIDE, "fp16", "fp32") if BITS[dtype] <= BITS[WIDE] else (dtype,)
     found = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
@@ -173,11 +169,9 @@ FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "
 def complete(given: Mapping[str, Any]) -> Setting:
     """Return the setting of named values; None, NaN and empty text count as left out.
 
-    Raises
-    ------
-    FlopcastError
-        A field, model, GPU or number format is unknown (the message has the nearest), a needed one is missing, a number
-        is out of range, or the ways of cutting do not multiply to the GPUs or do not divide what they cut.
+    Raises FlopcastError: a field, model, GPU or number format is unknown (the message has the nearest), a needed one is
+    missing, a number is out of range, or the ways of cutting do not multiply to the GPUs or do not divide what they
+    cut.
     """
     stated = stated_of(given, FIELDS)
     kind = stated.setdefault("kind", "inference")

@@ -436,12 +436,8 @@ def rated(gpu: GPU) -> float:
 
     That of NVIDIA is the matrix units' peak: eight H100 reached 365.4 TFLOP/s, 68 % of it (aigatech/vpbenchmarking,
     2025). The matrix units of CDNA exceed the vector peak by far on paper, but the board's power does not hold them
-    there: El Capitan's 1742 PFLOP/s are 65 % of the vector peak of its 43 808 MI300A (TOP500, November 2024).
-
-    Raises
-    ------
-    NotPublishedError
-        No 64-bit peak is published.
+    there: El Capitan's 1742 PFLOP/s are 65 % of the vector peak of its 43 808 MI300A (TOP500, November 2024). Raises
+    NotPublishedError: no 64-bit peak is published.
     """
     matrix = gpu.vendor == "NVIDIA" or "fp64_vector" not in gpu.peaks
     return gpu.peak_tflops("fp64", None if matrix else "vector")

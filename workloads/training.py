@@ -43,10 +43,7 @@ BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str, float]:
     """Return the seconds of each part of one optimizer step; ``sources`` give the times of products, else the law.
 
-    Raises
-    ------
-    DataError
-        A figure of the GPU is not published, or its links were not measured.
+    Raises DataError: a figure of the GPU is not published, or its links were not measured.
     """
     model, sources = setting.model, sources or Sources()
     micros = setting.global_batch // (setting.dp * setting.micro_batch)

@@ -48,10 +48,7 @@ def margin_of(time_us: float) -> float | None:
 def bin_ratio(margin: float, within: str = EACH_OTHER) -> float:
     """Return the longest time of a bin over its shortest.
 
-    Raises
-    ------
-    ParameterError
-        The margin is negative, or `within` is another word.
+    Raises ParameterError: the margin is negative, or `within` is another word.
 
     Examples
     --------
