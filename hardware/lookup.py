@@ -178,7 +178,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 @cache
 def _data() -> dict[str, Any]:
-    """Return the content of the data file."""
     text = resources.files("flopcast.hardware").joinpath("gpus.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 

@@ -147,7 +147,6 @@ def write_table(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_peaks(outer: str, value: object, where: str) -> dict[str, float]:
-    """Return the peaks of one of the two tables."""
     if not isinstance(value, Mapping):
         raise DataError(f"{outer} must be a table such as `{outer}.{_keys_of(outer)[0]} = ...`", source=where)
     peaks: dict[str, float] = {}

@@ -211,7 +211,6 @@ def _at(values: Any, position: int) -> Any:
 
 
 def _tensor(dims: Any, word: Any, strides: Any) -> Tensor:
-    """Return a tensor of sizes that can be sizes."""
     if not _sizes(dims) or not isinstance(word, str):
         raise NotToldError
     known = tuple(strides) if _sizes(strides) and len(strides) == len(dims) else ()

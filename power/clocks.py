@@ -159,7 +159,6 @@ def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
-    """Return the weighted least-squares line through the pairs kept."""
     gpu, cpu, delay = _relative(pairs)
     shortest = max(float(np.median(delay[kept])) / 10, 1.0)
     x, y, sigma = gpu[kept], (cpu - gpu)[kept], np.maximum(delay[kept], shortest) / np.sqrt(12)

@@ -97,7 +97,6 @@ def _alone(one: KernelPower) -> bool:
 
 
 def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
-    """Return the row of a kernel."""
     facts, parts = one.facts, {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL}
     whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else math.nan
     dominant = max(parts, key=lambda name: parts[name], default="")

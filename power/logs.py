@@ -270,7 +270,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 
 
 def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool, source: str) -> pd.DataFrame:
-    """Return the readings typed."""
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
     gpus = _gpu_numbers(rows, keys, source)
     power: dict[int, tuple[str, str]] = {}  # of each GPU its name and what it is: GPUs of one node may state others

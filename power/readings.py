@@ -280,7 +280,6 @@ def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.Data
 
 
 def _number(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
-    """Return a column as floats."""
     numbers = pd.to_numeric(rows[name], errors="coerce").astype(float)
     wrong = ~np.isfinite(numbers)
     if wrong.any():

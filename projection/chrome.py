@@ -218,7 +218,6 @@ class _Timeline:
             yield [_Counter(name, tracks, moment, {"%": value}) for moment, value in zip(at, percent, strict=True)]
 
     def _slices(self, tracks: Tracks) -> Iterator[list[_Slice]]:
-        """Yield the activities."""
         given = [name for name in ("factor", *TEXTS) if name in self.activities]
         table = self.activities[["kind", "name", "start_ns", "duration_ns", "correlation", *given]]
         for rows in _chunks(self.start_ns):

@@ -267,7 +267,6 @@ class TraceTimes:
 
 
 def _gpus(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the activities of each GPU that ran kernels."""
     parts = (part for _, part in rows.groupby(list(DEVICE), dropna=False, observed=True))
     return [part for part in parts if part["kind"].eq(KERNEL).any()]
 

@@ -152,7 +152,6 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
 
 
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
-    """Return the columns of a GEMM or batched GEMM table."""
     family = _family(table, stem, notes)
     known = _FAMILIES.get(family, _Family("", ""))
     batched = "b" in table.names

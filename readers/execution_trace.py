@@ -308,7 +308,6 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field of a message."""
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -376,7 +375,6 @@ def _whole_number(key: int, value: int) -> int | bool | None:
 
 
 def _add_message(columns: NodeColumns, message: bytes) -> None:
-    """Add a node."""
     fields: dict[int, int | bytes] = {}
     attributes: dict[str, object] = {}
     waits: list[int] = []

@@ -141,7 +141,6 @@ class _Log:
 
 
 def _measurements(given: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows under the names of the measurement table."""
     blas = pd.DataFrame(
         {"M": text_column(given, "m"), "N": text_column(given, "n"), "K": text_column(given, "k")}
         | {"trans_a": text_column(given, "transa").str.lower(), "trans_b": text_column(given, "transb").str.lower()}

@@ -201,7 +201,6 @@ def launches(csv: Csv, source: str) -> Launches:
 
 
 def _details(table: pd.DataFrame, foreign: int) -> Launches:
-    """Return the launches of page `details`."""
     own = table["ID"].str.fullmatch(r"\d+").astype(bool)
     foreign += int((~own).sum())
     table = table[own]
@@ -234,7 +233,6 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
 
 
 def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
-    """Return the launches of page `raw`."""
     own = table["ID"].str.fullmatch(r"\d+").astype(bool)
     below = table["ID"].eq("") & table["Kernel Name"].eq("")
     foreign += int((~own & ~below).sum())
@@ -400,7 +398,6 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
 
 
 def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Finding]:
-    """Return what is odd about the file."""
     untimed = np.isnan(duration)
     kept = int((~untimed).sum())
     findings = []

@@ -667,7 +667,6 @@ def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found:
 
 
 def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
-    """Return the rows of several tables as one."""
     if not any(isinstance(table, pd.DataFrame) for table in tables):
         with suppress(pa.ArrowInvalid):  # an integer beyond 2**53 beside a table with fractions
             return pa.concat_tables(tables, promote_options="permissive").to_pandas()

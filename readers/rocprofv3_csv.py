@@ -763,7 +763,6 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
 
 
 def _table(rows: pd.DataFrame, run: Run, notes: list[Remark]) -> pd.DataFrame:
-    """Return the dispatch table."""
     if rows.empty:
         notes.append(NO_ACTIVITY)
         return dispatch_table({"start_ns": [], "duration_ns": []})

@@ -351,7 +351,6 @@ class _Reading:
         )
 
     def _timed(self, records: Sequence[Dispatch | DispatchData | Copy]) -> pd.DataFrame:
-        """Return times and correlation ids."""
         start, early = held(record.start_timestamp or 0 for record in records)
         end, late = held(record.end_timestamp or 0 for record in records)
         if (early | late).any():
@@ -409,7 +408,6 @@ class _Agents:
         }
 
     def _described(self, handle: int) -> tuple[int, str]:
-        """Return the number and the device of an agent."""
         agent = self._gpus.get(handle)
         if agent is None:
             self._reading.note(NO_DEVICE)

@@ -215,7 +215,6 @@ def check_request(
 def _benchmark(
     curve: Curve, chosen: Sequence[ScalingLaw], fit: Sequence[float], targets: Sequence[float], level: float
 ) -> BenchmarkPrediction:
-    """Fit the laws to one benchmark."""
     missing = [size for size in fit if curve.measured_at(size) is None]
     if missing:
         raise DataError(

@@ -102,7 +102,6 @@ def _link_times(gpu: GPU, sent: np.ndarray, peers: np.ndarray) -> np.ndarray:
 
 
 def _sparse(frame: pd.DataFrame) -> np.ndarray:
-    """Return which rows say that they use structured sparsity."""
     said = np.zeros(len(frame), dtype=bool)
     for name in _SPARSE_WORDS:
         if name in frame:

@@ -193,7 +193,6 @@ def _by_work(part: pd.DataFrame, rule: EpochRule) -> IntArray:
 
 
 def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return time, launches, FLOPs and bytes of each epoch."""
     rows = []
     for part in parts:
         groups, threads = (launch_product(part, stem) for stem in ("grid", "block"))

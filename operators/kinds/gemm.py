@@ -270,7 +270,6 @@ def _letters(row: Row) -> tuple[str, str]:
 
 
 def _batched_gemm(make: Operands, row: Row) -> Run:
-    """Return ``bmm``."""
     batch, m, n, k = sizes(row, "batch", "m", "n", "k")
     dtype = only_format(row)
     a_letter, b_letter = _letters({**row, "layout": word(row, "layout") or "NN"})

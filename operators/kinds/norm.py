@@ -131,7 +131,6 @@ def _affine(row: Row) -> bool:
 
 
 def _op(name: str, work: VectorWork, *aliases: str, build: Builder | None = None) -> Op:
-    """Return a normalisation's record."""
     measured = Measured(build, "norm") if build else None
     return vector_op(
         name, work, row_wise=True, spread=ROW_WISE_SPREAD, kernels="norm", aliases=aliases, measured=measured
