@@ -124,13 +124,8 @@ class FeatureRecipe:
                     )
                 found.setdefault(row, []).append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
-            proportion = remark(
-                "was-proportional",
-                f"{name} is not {factor:.4g} x {twin} as in training",
-                feature=name,
-                factor=factor,
-                to=twin,
-            )
+            text = f"{name} is not {factor:.4g} x {twin} as in training"
+            proportion = remark("was-proportional", text, feature=name, factor=factor, to=twin)
             now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
             for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)).tolist():
                 found.setdefault(row, []).append(proportion)

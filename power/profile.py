@@ -633,49 +633,33 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         )
         yield remark("power-margin-assumed", text, margin=margin, shortest_us=SHORTEST_US)
     if golden < LEAST_GOLDEN * runs and FULLER_BIN not in result.runs.removed:
-        yield remark(
-            "power-no-usual-time",
+        text = (
             f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no typical "
             "time, and power and energy are those of a minority; look for changes of clocks, inputs or "
-            "neighbours",
-            golden=golden,
-            runs=runs,
+            "neighbours"
         )
+        yield remark("power-no-usual-time", text, golden=golden, runs=runs)
     wanted = result.plan.logs
     if wanted is not None and len(steady) < wanted:
-        yield remark(
-            "power-few-readings",
-            f"{len(steady)} readings of interest, {wanted} are recommended",
-            readings=len(steady),
-            wanted=wanted,
-        )
+        text = f"{len(steady)} readings of interest, {wanted} are recommended"
+        yield remark("power-few-readings", text, readings=len(steady), wanted=wanted)
     if result.plan.row is not None and runs < result.plan.row.runs:
-        yield remark(
-            "power-few-runs",
-            f"{runs} runs, {result.plan.row.runs} are recommended",
-            runs=runs,
-            wanted=result.plan.row.runs,
-        )
+        text = f"{runs} runs, {result.plan.row.runs} are recommended"
+        yield remark("power-few-runs", text, runs=runs, wanted=result.plan.row.runs)
     if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
         text = f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, are not in the log"
         yield remark("power-log-incomplete", text, share=missing)
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
-        yield remark(
-            "power-times-extrapolated",
-            f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated",
-            outside=outside,
-            readings=len(steady),
-        )
+        text = f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated"
+        yield remark("power-times-extrapolated", text, outside=outside, readings=len(steady))
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
     if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
-        yield remark(
-            "power-drift-unsure",
+        text = (
             f"the clock pairs give the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the "
-            f"times of readings are uncertain by up to ±{unsure_us:.2g} µs; give pairs over the whole log",
-            drift_error_ppm=clocks.drift_error_ppm,
-            unsure_us=unsure_us,
+            f"times of readings are uncertain by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
         )
+        yield remark("power-drift-unsure", text, drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us)
     if not clocks.drift_known:
         yield remark("power-drift-unknown", "one clock pair: the drift of the clocks is unknown and not corrected")
 

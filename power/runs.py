@@ -74,16 +74,12 @@ class Plan:
         """What the figures do not say by themselves."""
         said = []
         if self.row is None:
-            said.append(
-                remark(
-                    "power-plan-below-table",
-                    f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back "
-                    "to back, timed as one execution, or interleave it as the application does; either way the "
-                    "power is that of the sequence, not of one launch",
-                    shortest_us=SHORTEST_US,
-                    repeats=self.repeats,
-                )
+            text = (
+                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back "
+                "to back, timed as one execution, or interleave it as the application does; either way the "
+                "power is that of the sequence, not of one launch"
             )
+            said.append(remark("power-plan-below-table", text, shortest_us=SHORTEST_US, repeats=self.repeats))
         elif self.logs is not None and self.expected_logs < self.logs:
             needed = math.ceil(self.logs * self.row.runs / self.expected_logs)
             text = (

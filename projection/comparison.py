@@ -517,12 +517,8 @@ def _by_kernel(matching: Matching, ratios: np.ndarray, labels: Sequence[str], be
 def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
     notes = []
     if not matching.by_queue:
-        notes.append(
-            remark(
-                "queues-differ",
-                "the traces have different numbers of queues: kernels were matched by their order on the GPU",
-            )
-        )
+        text = "the traces have different numbers of queues: kernels were matched by their order on the GPU"
+        notes.append(remark("queues-differ", text))
     if matching.cut:
         notes.append(
             remark(

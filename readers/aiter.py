@@ -190,16 +190,8 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
         )
         return ""
     family = str(called.mode()[0])
-    notes.append(
-        Note(
-            remark(
-                "gemm-family-by-kernels",
-                f"the file's name says no GEMM family: {family} by the names of its kernels",
-                family=family,
-            ),
-            table.rows,
-        )
-    )
+    text = f"the file's name says no GEMM family: {family} by the names of its kernels"
+    notes.append(Note(remark("gemm-family-by-kernels", text, family=family), table.rows))
     return family
 
 

@@ -627,15 +627,11 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
         return replace(trace, findings=(*trace.findings, finding)), report
     place[~agrees] = -1
     columns, filled = _filled(table, calls, place)
-    note = remark(
-        "execution-trace-joined",
+    text = (
         f"{other.source}: arguments of operators taken from this execution trace for {filled} "
-        f"activities ({agreeing} of {shared} calls agree)",
-        trace=other.source,
-        filled=filled,
-        agreeing=agreeing,
-        calls=shared,
+        f"activities ({agreeing} of {shared} calls agree)"
     )
+    note = remark("execution-trace-joined", text, trace=other.source, filled=filled, agreeing=agreeing, calls=shared)
     joined = replace(trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note))
     return joined, JoinReport(True, shared, agreeing, filled, same_process)
 

@@ -516,15 +516,9 @@ def _named(device: DeviceProperties) -> Named:
         return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
     units = gpu.reported_cus or gpu.cus
     if device.num_sms and units and device.num_sms != units:
+        text = f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?"
         return Named(
-            gpu.name,
-            remark(
-                "other-compute-units",
-                f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?",
-                device=device.name,
-                units=device.num_sms,
-                known=units,
-            ),
+            gpu.name, remark("other-compute-units", text, device=device.name, units=device.num_sms, known=units)
         )
     return Named(gpu.name)
 
@@ -689,20 +683,9 @@ def _notes(document: Document, named: dict[int, Named], assumed: int) -> list[Re
     notes = list(dict.fromkeys(device.assumption for device in named.values() if device.assumption))
     mangled = sum(name.startswith(_MANGLED) for name in set(document.gpu.names))
     if mangled:
-        notes.append(
-            remark(
-                "mangled-names",
-                f"mangled kernel names are kept as they are in the file: {mangled} of them",
-                names=mangled,
-            )
-        )
+        text = f"mangled kernel names are kept as they are in the file: {mangled} of them"
+        notes.append(remark("mangled-names", text, names=mangled))
     if assumed:
-        notes.append(
-            remark(
-                "groups-of-world",
-                f"{assumed} collectives do not state their group: assumed to be all {document.world} ranks of the job",
-                count=assumed,
-                ranks=document.world,
-            )
-        )
+        text = f"{assumed} collectives do not state their group: assumed to be all {document.world} ranks of the job"
+        notes.append(remark("groups-of-world", text, count=assumed, ranks=document.world))
     return notes

@@ -149,12 +149,5 @@ def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
     wrong &= rows["direction"].notna().to_numpy()
     rows.loc[wrong & rows[DEFECT].eq("").to_numpy(), DEFECT] = "output-size-mismatch"
     if (clamped & ~wrong).any():
-        notes.append(
-            Note(
-                remark(
-                    "filter-larger-than-input",
-                    "filter larger than the padded input, output taken as 1 (as MIOpen does): kept",
-                ),
-                int((clamped & ~wrong).sum()),
-            )
-        )
+        text = "filter larger than the padded input, output taken as 1 (as MIOpen does): kept"
+        notes.append(Note(remark("filter-larger-than-input", text), int((clamped & ~wrong).sum())))

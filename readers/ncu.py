@@ -381,19 +381,11 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     duration = np.full(len(found.identity), np.nan)
     for name in timed:
         duration = np.where(np.isnan(duration), found.metrics[name], duration)
-    notes = [
-        remark(
-            "no-start-times",
-            "no start times are recorded: launches are placed one after another in the order of the file",
-        )
-    ]
+    text = "no start times are recorded: launches are placed one after another in the order of the file"
+    notes = [remark("no-start-times", text)]
     if found.units[timed[0]][1] > 1:
-        notes.append(
-            remark(
-                "durations-rounded-by-ncu",
-                "durations are rounded to the digits printed: --print-units base gives nanoseconds",
-            )
-        )
+        text = "durations are rounded to the digits printed: --print-units base gives nanoseconds"
+        notes.append(remark("durations-rounded-by-ncu", text))
     return np.where(np.abs(duration) < _LONGEST_NS, duration, np.nan), notes
 
 
@@ -402,19 +394,11 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
     kept = int((~untimed).sum())
     findings = []
     if kept:
-        findings.append(
-            Finding(
-                remark(
-                    "locked-clocks",
-                    "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, "
-                    "--cache-control none): do not mix them with the times of a trace",
-                ),
-                "warning",
-                kept,
-                1.0,
-                source,
-            )
+        text = (
+            "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, "
+            "--cache-control none): do not mix them with the times of a trace"
         )
+        findings.append(Finding(remark("locked-clocks", text), "warning", kept, 1.0, source))
     counts: tuple[tuple[Remark, Severity, int], ...] = (
         (remark("no-duration", "launches without a duration are left out"), "warning", int(untimed.sum())),
         (remark("foreign-lines", "lines within the table that belong to no launch are skipped"), "info", found.foreign),

@@ -97,14 +97,11 @@ class NsysReader(TraceReader):
             activities["device"] = _devices(database, activities["deviceId"], file, findings, notes)
             findings += [*untimed, *_graphs(database, activities, file)]
             if activities.empty:
-                notes.append(
-                    remark(
-                        "no-activities",
-                        "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which "
-                        "Nsight leaves out when they are empty): profile with --trace=cuda",
-                        by="nsys",
-                    )
+                text = (
+                    "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which "
+                    "Nsight leaves out when they are empty): profile with --trace=cuda"
                 )
+                notes.append(remark("no-activities", text, by="nsys"))
             elif not database.tables & set(_CALLS):
                 notes.append(
                     remark(
@@ -155,16 +152,9 @@ def _devices(
     by_ordinal = _named(gpus, "cuDevice")
     used = ids.dropna().unique()
     if unsure := [number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)]:
+        text = "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
         findings.append(
-            Finding(
-                remark(
-                    "device-order",
-                    "GPUs of different names, numbered in two ways: the names in this trace may be swapped",
-                ),
-                "warning",
-                len(unsure),
-                source=f"{file.label}, TARGET_INFO_GPU",
-            )
+            Finding(remark("device-order", text), "warning", len(unsure), source=f"{file.label}, TARGET_INFO_GPU")
         )
     names = {number: canonical_device(by_id.get(number, "")) for number in used}
     notes.extend(dict.fromkeys(unknown for _, unknown in names.values() if unknown))
@@ -185,19 +175,11 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     outside = float(activities["duration_ns"].clip(lower=0).astype("float64").sum())
     share = inside / (inside + outside) if inside > 0 else None
     where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
-    return [
-        Finding(
-            remark(
-                "graph-as-a-whole",
-                "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; profile "
-                "with --cuda-graph-trace=node",
-            ),
-            "warning",
-            len(graphs),
-            share,
-            where,
-        )
-    ]
+    text = (
+        "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; profile "
+        "with --cuda-graph-trace=node"
+    )
+    return [Finding(remark("graph-as-a-whole", text), "warning", len(graphs), share, where)]
 
 
 # The CSV of `nsys stats`.

@@ -190,17 +190,8 @@ def _without_long_names(trace: Trace) -> Trace:
     first, share = str(table["source"].iloc[int(rows.argmax())]), share_of_time(table, rows)
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
-    told = Finding(
-        remark(
-            "long-name",
-            f"activities with a name as no profiler writes it (up to {letters:,} letters): left out",
-            letters=letters,
-        ),
-        "error",
-        int(rows.sum()),
-        share,
-        first,
-    )
+    text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
+    told = Finding(remark("long-name", text, letters=letters), "error", int(rows.sum()), share, first)
     kept = table[~rows].reset_index(drop=True)
     kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
     return replace(trace, dispatches=kept, findings=(*trace.findings, told))
@@ -647,15 +638,8 @@ def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found:
         if blank.any():
             rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
-            found.add(
-                remark(
-                    "default-unused",
-                    f"to set {column}={value} changes nothing here: the files say it themselves",
-                    column=column,
-                    value=value,
-                ),
-                len(rows),
-            )
+            text = f"to set {column}={value} changes nothing here: the files say it themselves"
+            found.add(remark("default-unused", text, column=column, value=value), len(rows))
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}

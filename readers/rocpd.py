@@ -107,13 +107,8 @@ class RocpdReader(TraceReader):
             counters = _counters(tables, kernels, file, findings, notes)
             copies = _copies(tables)
         if launches.empty:
-            notes.append(
-                remark(
-                    "no-api-calls",
-                    "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch",
-                    by="rocpd",
-                )
-            )
+            text = "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch"
+            notes.append(remark("no-api-calls", text, by="rocpd"))
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
         activities = pd.concat(parts, ignore_index=True) if parts else kernels
         if not streams_recorded(kernels["stream"], kernels["queue"]):
@@ -251,19 +246,11 @@ def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findi
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
     share = float(times[dropped].sum() / total) if total > 0 else None
-    findings.append(
-        Finding(
-            remark(
-                "dropped-by-view",
-                "kept, though the database's own view `kernels` leaves them out (no thread or no region "
-                "recorded): sums taken from that view are too small",
-            ),
-            "info",
-            int(dropped.sum()),
-            share,
-            file.label,
-        )
+    text = (
+        "kept, though the database's own view `kernels` leaves them out (no thread or no region "
+        "recorded): sums taken from that view are too small"
     )
+    findings.append(Finding(remark("dropped-by-view", text), "info", int(dropped.sum()), share, file.label))
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -318,27 +305,13 @@ def _counters(
     values = joined(values, place, ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
     if apart := int((~of_kernels).sum()):
-        notes.append(
-            remark(
-                "values-of-no-dispatch",
-                f"{apart} counter values belong to no kernel dispatch (samples of the whole device): left out",
-                values=apart,
-            )
-        )
+        text = f"{apart} counter values belong to no kernel dispatch (samples of the whole device): left out"
+        notes.append(remark("values-of-no-dispatch", text, values=apart))
     values = values[of_kernels]
     repeats = int(values.duplicated(["kernel", "counter"]).sum())
     if repeats:
-        findings.append(
-            Finding(
-                remark(
-                    "counter-instances",
-                    "more than one value of a counter for one dispatch: summed, as those of the instances of a block",
-                ),
-                "info",
-                repeats,
-                source=file.label,
-            )
-        )
+        text = "more than one value of a counter for one dispatch: summed, as those of the instances of a block"
+        findings.append(Finding(remark("counter-instances", text), "info", repeats, source=file.label))
     known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
     sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")

@@ -245,16 +245,11 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     unread = tuple(dict.fromkeys(words))
     notes = [columns_left_out(base.label, unread)] if unread else []
     if merged.columns:
-        notes.append(
-            of_file(
-                base.label,
-                remark(
-                    "counters-of-several-runs",
-                    "counters of a dispatch come from several runs of the program, one for each set of counters: "
-                    "they were not measured together",
-                ),
-            )
+        text = (
+            "counters of a dispatch come from several runs of the program, one for each set of counters: "
+            "they were not measured together"
         )
+        notes.append(of_file(base.label, remark("counters-of-several-runs", text)))
     return Joined(merged.columns, findings, notes)
 
 

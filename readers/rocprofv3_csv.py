@@ -631,22 +631,11 @@ def _remarks(run: Run) -> list[Remark]:
         notes.append(remark("no-kernel-trace", text, grids="total only"))
     repeated = [table for table in run.of(Content.KERNELS) if table is not timed and len(table)]
     if timed is not None and repeated:
-        notes.append(
-            remark(
-                "kernel-traces-repeat",
-                f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}",
-                traces=len(repeated),
-                timed=timed.file.label,
-            )
-        )
+        text = f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}"
+        notes.append(remark("kernel-traces-repeat", text, traces=len(repeated), timed=timed.file.label))
     if len(run.passes) > 1:
-        notes.append(
-            remark(
-                "kernel-passes-joined",
-                f"{len(run.passes)} passes joined by kernel and the order of its dispatches",
-                passes=len(run.passes),
-            )
-        )
+        text = f"{len(run.passes)} passes joined by kernel and the order of its dispatches"
+        notes.append(remark("kernel-passes-joined", text, passes=len(run.passes)))
     return notes
 
 
@@ -655,12 +644,8 @@ def _untimed(run: Run) -> list[Finding]:
     tables = [table for table in run.of(Content.COUNTERS) if len(table)]
     if run.timed is not None or not tables:
         return []
-    untimed = remark(
-        "counters-without-times",
-        "rows of counters without times: they are no activities; add the kernel trace (--kernel-trace) of the run",
-        lacking="kernel trace",
-        counted="rows",
-    )
+    text = "rows of counters without times: they are no activities; add the kernel trace (--kernel-trace) of the run"
+    untimed = remark("counters-without-times", text, lacking="kernel trace", counted="rows")
     return [Finding(untimed, "warning", sum(map(len, tables)), source=tables[0].file.label)]
 
 

@@ -115,13 +115,8 @@ def _read(file: DataFile, options: Options) -> Trace:
     )
     ops, skipped = ops[~idle].reset_index(drop=True), int(idle.sum())
     if skipped:
-        notes.append(
-            remark(
-                "markers-left-out",
-                f"{skipped} operations are markers and barriers of the queue, no work: left out",
-                operations=skipped,
-            )
-        )
+        text = f"{skipped} operations are markers and barriers of the queue, no work: left out"
+        notes.append(remark("markers-left-out", text, operations=skipped))
     ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
     ops, untimed = timed(ops, file.label)
     if ops.empty:
@@ -129,13 +124,8 @@ def _read(file: DataFile, options: Options) -> Trace:
     else:
         notes.append(remark("device-not-recorded", "the GPU is not named: give default device=NAME", by="rpd"))
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
-        notes.append(
-            remark(
-                "kernels-without-grid",
-                f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded",
-                kernels=replayed,
-            )
-        )
+        text = f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded"
+        notes.append(remark("kernels-without-grid", text, kernels=replayed))
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 

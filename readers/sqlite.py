@@ -220,13 +220,11 @@ def unfinished(file: DataFile) -> list[Finding]:
     log = file.path.with_name(file.path.name + "-wal")
     if not (log.is_file() and log.stat().st_size):
         return []
-    unsaved = remark(
-        "unsaved-database",
+    text = (
         f"beside the database, {log.name} holds activities not yet saved, which are not read: let the "
-        f'program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`',
-        database=file.path.name,
-        log=log.name,
+        f'program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
     )
+    unsaved = remark("unsaved-database", text, database=file.path.name, log=log.name)
     return [Finding(unsaved, "warning", 1, source=file.label)]
 
 

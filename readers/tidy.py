@@ -384,12 +384,5 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
     assumed = int(given.eq("").sum())
     rows["dtype_a"] = given.where(given.ne(""), "fp32")
     if assumed:
-        notes.append(
-            Note(
-                remark(
-                    "fp32-assumed",
-                    "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME",
-                ),
-                assumed,
-            )
-        )
+        text = "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME"
+        notes.append(Note(remark("fp32-assumed", text), assumed))

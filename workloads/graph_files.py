@@ -541,13 +541,8 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     )
     notes = [remark("times-of-graph", text, layers=len(layers), unit=unit)]
     if on_cpu:
-        notes.append(
-            remark(
-                "layers-of-cpu",
-                f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others",
-                layers=len(on_cpu),
-            )
-        )
+        text = f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others"
+        notes.append(remark("layers-of-cpu", text, layers=len(on_cpu)))
     return layers, notes
 
 

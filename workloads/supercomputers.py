@@ -251,35 +251,21 @@ def hpl(
     inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
     tuned_percent = 100 * PRIORS["hpl.tuned"].value
-    notes = [
-        remark(
-            "score-moves",
-            f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per "
-            f"device of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), "
-            "which the interval includes",
-            percent=tuned_percent,
-            machines=round(100 * machine.sigma, 1),
-        )
-    ]
+    text = (
+        f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per "
+        f"device of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), "
+        "which the interval includes"
+    )
+    notes = [remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1))]
     if "MI250X" not in gpu.name:
-        notes.append(
-            remark(
-                "score-by-frontier",
-                f"the shares of the peak are those of Frontier's MI250X, not measured on {gpu.name}; with "
-                "them eight H100 come out 4.5 % low, El Capitan's MI300A 4.8 % high",
-                gpu=gpu.name,
-            )
+        text = (
+            f"the shares of the peak are those of Frontier's MI250X, not measured on {gpu.name}; with "
+            "them eight H100 come out 4.5 % low, El Capitan's MI300A 4.8 % high"
         )
+        notes.append(remark("score-by-frontier", text, gpu=gpu.name))
     if idle := gpus - grid[0] * grid[1]:
-        notes.append(
-            remark(
-                "devices-idle",
-                f"the fastest grid, {grid[0]:,} by {grid[1]:,}, leaves {idle:,} of the devices idle",
-                idle=idle,
-                rows=grid[0],
-                columns=grid[1],
-            )
-        )
+        text = f"the fastest grid, {grid[0]:,} by {grid[1]:,}, leaves {idle:,} of the devices idle"
+        notes.append(remark("devices-idle", text, idle=idle, rows=grid[0], columns=grid[1]))
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
     return _score("hpl", gpus, gpus * peak * 1e12, tuned * flop / seconds, interval, inputs, tuple(notes), shares)
 
