@@ -572,9 +572,8 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
     if not result.window_stated:
         yield remark(
             "power-window-assumed",
-            "the logger's averaging window is not stated: taken as the time between readings, "
-            f"{result.window_us:g} µs; state the window (0 only for a logger known to be "
-            "instantaneous)",
+            f"the logger's averaging window is not stated: taken as the time between readings, {result.window_us:g} "
+            "µs; state the window (0 only for a logger known to be instantaneous)",
             window_us=result.window_us,
         )
     if result.filled < 1:
@@ -634,9 +633,8 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         yield remark("power-margin-assumed", text, margin=margin, shortest_us=SHORTEST_US)
     if golden < LEAST_GOLDEN * runs and FULLER_BIN not in result.runs.removed:
         text = (
-            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no typical "
-            "time, and power and energy are those of a minority; look for changes of clocks, inputs or "
-            "neighbours"
+            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no typical time, and "
+            "power and energy are those of a minority; look for changes of clocks, inputs or neighbours"
         )
         yield remark("power-no-usual-time", text, golden=golden, runs=runs)
     wanted = result.plan.logs

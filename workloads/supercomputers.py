@@ -252,9 +252,8 @@ def hpl(
     inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
     tuned_percent = 100 * PRIORS["hpl.tuned"].value
     text = (
-        f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per "
-        f"device of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), "
-        "which the interval includes"
+        f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per device "
+        f"of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), which the interval includes"
     )
     notes = [remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1))]
     if "MI250X" not in gpu.name:
