@@ -542,10 +542,8 @@ def check_table_path(out: Path, *, resume: bool = False) -> None:
         raise DataError("exists: choose another file, or delete it", source=str(out))
     beside = provenance_path(out)
     if beside.exists() and not out.exists():
-        raise DataError(
-            f"exists, and the provenance of {out.name} would replace it: choose another file, or delete it",
-            source=str(beside),
-        )
+        text = f"exists, and the provenance of {out.name} would replace it: choose another file, or delete it"
+        raise DataError(text, source=str(beside))
 
 
 def provenance_path(out: Path) -> Path:

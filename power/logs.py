@@ -411,10 +411,8 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
     difference = table.groupby(["gpu", "component"], sort=False)["time_ns"].diff()
     if (difference < 0).any():
         row = table[difference < 0].iloc[0]
-        raise DataError(
-            f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort the log by time",
-            source=source,
-        )
+        text = f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort the log by time"
+        raise DataError(text, source=source)
 
 
 def gpus_in_bursts(times_ns: np.ndarray) -> int:

@@ -190,10 +190,8 @@ def _archive(path: Path) -> Iterator[_Event]:
     try:
         otf2 = import_module("otf2")
     except ImportError:
-        raise DataError(
-            "an OTF2 archive is read with the package otf2: pip install otf2; or give what otf2-print prints of it",
-            source=str(path),
-        ) from None
+        text = "an OTF2 archive is read with the package otf2: pip install otf2; or give what otf2-print prints of it"
+        raise DataError(text, source=str(path)) from None
     try:
         with otf2.reader.open(str(path)) as trace:
             ticks = trace.timer_resolution

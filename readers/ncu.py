@@ -374,10 +374,8 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
         return np.empty(0), [remark("no-launches", "no launches: the application ran no kernel under the profiler")]
     if not timed:
         wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
-        raise DataError(
-            f"no duration{wrong}: profile with --section SpeedOfLight or --metrics gpu__time_duration.sum",
-            source=source,
-        )
+        text = f"no duration{wrong}: profile with --section SpeedOfLight or --metrics gpu__time_duration.sum"
+        raise DataError(text, source=source)
     duration = np.full(len(found.identity), np.nan)
     for name in timed:
         duration = np.where(np.isnan(duration), found.metrics[name], duration)

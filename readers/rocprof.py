@@ -689,9 +689,7 @@ def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
     if role != "events":
         return None
     if head(file.path).lstrip().startswith(b","):
-        raise DataError(
-            "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run",
-            source=file.label,
-        )
+        text = "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run"
+        raise DataError(text, source=file.label)
     text = "a rendering of results.csv of the same run, which is read instead"
     return of_file(file.label, remark("picture-of-results", text))

@@ -64,10 +64,8 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     if path.suffix == ".json" or isdir(path):
         return _read(path / "config.json" if isdir(path) else path)
     if isfile(path):
-        raise DataError(
-            "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model",
-            source=str(path),
-        )
+        text = "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model"
+        raise DataError(text, source=str(path))
     if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
         raise DataError("no such file or folder", source=str(path))
     if known := _called(name.rsplit("/", 1)[-1]):
