@@ -502,27 +502,19 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
 
 def doubts(table: pd.DataFrame) -> list[Remark]:
     """Return how many times are hardly known, and how many may hold more than the kernel."""
+    vague = (
+        f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else running, or with a "
+        "larger budget, before anything learns from them"
+    )
+    late = (
+        f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these may hold part of the "
+        "launch (late_share)"
+    )
+    clock = f"spend over {100 * CLOCK:.0f} % of a sample on the clock itself (clock_share)"
     cases = (
-        (
-            "times-hardly-known",
-            half_widths(table),
-            VAGUE,
-            f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else running, or with a "
-            "larger budget, before anything learns from them",
-        ),
-        (
-            "launches-late",
-            table["late_share"],
-            LATE,
-            f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these may hold part of "
-            "the launch (late_share)",
-        ),
-        (
-            "clock-in-samples",
-            table["clock_share"],
-            CLOCK,
-            f"spend over {100 * CLOCK:.0f} % of a sample on the clock itself (clock_share)",
-        ),
+        ("times-hardly-known", half_widths(table), VAGUE, vague),
+        ("launches-late", table["late_share"], LATE, late),
+        ("clock-in-samples", table["clock_share"], CLOCK, clock),
     )
     found = []
     for code, values, limit, text in cases:

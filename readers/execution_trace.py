@@ -115,18 +115,8 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
     table["storages"] = pd.Series(columns.storages, dtype=object)
     table["waits"] = pd.Series(columns.waits, dtype=object)
     unread = int(sum(inputs is None for inputs in columns.inputs))
-    notes = (
-        [
-            remark(
-                "arguments-left-out",
-                f"{source}: arguments that do not fit their types are left out (nodes: {unread})",
-                trace=source,
-                nodes=unread,
-            )
-        ]
-        if unread
-        else []
-    )
+    text = f"{source}: arguments that do not fit their types are left out (nodes: {unread})"
+    notes = [remark("arguments-left-out", text, trace=source, nodes=unread)] if unread else []
     # PyTorch describes a collective on `record_param_comms` and launches it in that node's child "nccl:...".
     described = table[(table["name"] == _RECORD) & (table["collective"] != "") & table["id"].notna()]
     described = described.drop_duplicates("id").set_index("id")

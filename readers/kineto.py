@@ -545,52 +545,22 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     calls = [name in _GRAPH for name in document.launches.names]
     replayed = np.array([*calls, False], dtype=bool)[links.launch]
     without = linked & (links.operator < 0)
+    orphan = "activities launched before the recording began: no operator, no step; leave them out of totals"
+    replay = (
+        "kernels of replayed graphs: their operator, if any, is the one that launched the whole graph; their own "
+        "operators and shapes are in a trace of the capture"
+    )
+    nobody = "activities launched outside of any operator that the file has: no shapes"
+    by_time = "activities whose operator the file does not name correctly: the one running at their launch is taken"
+    unnamed = "activities of a GPU that the file does not name: give default device=NAME"
+    grid = "activities whose grid may be in workgroups or in work-items, which only their launch would tell: left out"
     cases: list[tuple[Remark, Severity, BoolArray]] = [
-        (
-            remark(
-                "orphan",
-                "activities launched before the recording began: no operator, no step; leave them out of totals",
-                launched="before the recording",
-            ),
-            "warning",
-            ~linked,
-        ),
-        (
-            remark(
-                "graph-replay",
-                "kernels of replayed graphs: their operator, if any, is the one that launched the whole "
-                "graph; their own operators and shapes are in a trace of the capture",
-            ),
-            "info",
-            replayed,
-        ),
-        (
-            remark("no-operator", "activities launched outside of any operator that the file has: no shapes"),
-            "info",
-            without & ~replayed,
-        ),
-        (
-            remark(
-                "operator-by-time",
-                "activities whose operator the file does not name correctly: the one running at their launch is taken",
-            ),
-            "info",
-            links.by_time & ~replayed,
-        ),
-        (
-            remark("unresolved-device", "activities of a GPU that the file does not name: give default device=NAME"),
-            "warning",
-            table["device"].eq("").to_numpy(dtype=bool),
-        ),
-        (
-            remark(
-                "grid-unit",
-                "activities whose grid may be in workgroups or in work-items, which only their launch would "
-                "tell: left out",
-            ),
-            "info",
-            in_unknown_unit(document, links, rocm),
-        ),
+        (remark("orphan", orphan, launched="before the recording"), "warning", ~linked),
+        (remark("graph-replay", replay), "info", replayed),
+        (remark("no-operator", nobody), "info", without & ~replayed),
+        (remark("operator-by-time", by_time), "info", links.by_time & ~replayed),
+        (remark("unresolved-device", unnamed), "warning", table["device"].eq("").to_numpy(dtype=bool)),
+        (remark("grid-unit", grid), "info", in_unknown_unit(document, links, rocm)),
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     found = [_finding(*case, table, durations) for case in cases if case[2].any()]

@@ -397,19 +397,13 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
             "--cache-control none): do not mix them with the times of a trace"
         )
         findings.append(Finding(remark("locked-clocks", text), "warning", kept, 1.0, source))
+    unreadable = "values that are no numbers in this locale are left out"
+    repeated = "metrics that a launch has twice with different values: the first is kept"
     counts: tuple[tuple[Remark, Severity, int], ...] = (
         (remark("no-duration", "launches without a duration are left out"), "warning", int(untimed.sum())),
         (remark("foreign-lines", "lines within the table that belong to no launch are skipped"), "info", found.foreign),
-        (
-            remark("unreadable-values", "values that are no numbers in this locale are left out"),
-            "warning",
-            found.unreadable,
-        ),
-        (
-            remark("repeated-metrics", "metrics that a launch has twice with different values: the first is kept"),
-            "warning",
-            found.repeated,
-        ),
+        (remark("unreadable-values", unreadable), "warning", found.unreadable),
+        (remark("repeated-metrics", repeated), "warning", found.repeated),
     )
     findings += [Finding(what, severity, count, source=source) for what, severity, count in counts if count]
     return findings

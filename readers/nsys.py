@@ -298,17 +298,8 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
         | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
     )
     unfit = len(cut.overlong) + int((~timed).sum())
-    return table, [
-        Finding(
-            remark(
-                "unreadable-lines",
-                "lines of the trace without a start and a duration, or with too many fields, are left out",
-            ),
-            "warning",
-            unfit,
-            source=source,
-        )
-    ] if unfit else []
+    text = "lines of the trace without a start and a duration, or with too many fields, are left out"
+    return table, [Finding(remark("unreadable-lines", text), "warning", unfit, source=source)] if unfit else []
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:

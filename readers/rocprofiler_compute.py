@@ -393,17 +393,11 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     """Return why files without dispatches give no rows."""
     derived = [file.label for file in files if roles[file] == "analysis"]
     rest = [file.label for file in files if roles[file] != "analysis"]
-    notes = [
-        of_file(
-            label,
-            remark(
-                "derived-metrics-only",
-                "the analysis database of rocprofiler-compute holds derived metrics only: give the workload "
-                "folder it was made from (pmc_perf.csv, sysinfo.csv)",
-            ),
-        )
-        for label in derived
-    ]
+    text = (
+        "the analysis database of rocprofiler-compute holds derived metrics only: give the workload "
+        "folder it was made from (pmc_perf.csv, sysinfo.csv)"
+    )
+    notes = [of_file(label, remark("derived-metrics-only", text)) for label in derived]
     none = "no dispatches, give the whole workload folder"
     if len(rest) == 1:
         return [*notes, of_file(rest[0], remark("no-dispatches", none))]

@@ -203,16 +203,8 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     missing = int((~known).sum())
     if not missing:
         return table, []
-    return table, [
-        Finding(
-            remark(
-                "no-time", "have no start or no end in the database and are left out: the recording was interrupted"
-            ),
-            "error",
-            missing,
-            source=source,
-        )
-    ]
+    text = "have no start or no end in the database and are left out: the recording was interrupted"
+    return table, [Finding(remark("no-time", text), "error", missing, source=source)]
 
 
 def unfinished(file: DataFile) -> list[Finding]:

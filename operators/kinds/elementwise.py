@@ -66,24 +66,10 @@ _BINARY = (
 _TERNARY = (
     "addcmul", "addcdiv", "where", "lerp", "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward",
 )  # fmt: skip
-_FLOATING = frozenset(
-    {
-        "div",
-        "exp",
-        "log",
-        "sqrt",
-        "rsqrt",
-        "sigmoid",
-        "sin",
-        "cos",
-        "tanh",
-        "erf",
-        "reciprocal",
-        "log2",
-        "log1p",
-        "atan2",
-    }
-)
+_FLOATING = frozenset({
+    "div", "exp", "log", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tanh", "erf", "reciprocal", "log2", "log1p",
+    "atan2",
+})  # fmt: skip
 _PLAIN = {"relu": "relu", "tanh": "tanh", "gelu": "gelu"}
 _WITH_SCALAR = {"add": "addu", "sub": "addu", "mul": "mulu", "div": "divu", "pow": "powu"}
 _WITH_TENSOR = {"add": "add", "sub": "add", "mul": "mul", "div": "div", "pow": "pow"}

@@ -1,10 +1,10 @@
-"""Reductions of a row to one value; the variant names which: ``sum``, ``amax``, ``var``..."""
+"""Operators that sum along their rows: reductions to one value (the variant names which), softmax, and losses."""
 
 from __future__ import annotations
 
-from ..call import NO_FIT, Call, CallReader, Described, require
-from ..op import Measured, Operands, Row, Run, matrix, of_variant, word
-from ..vector import ROW_WISE_SPREAD, VectorWork, along, axes_of, vector_op
+from ..call import NO_FIT, Call, CallReader, Described, Tensor, promote, require
+from ..op import Measured, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..vector import ROW_WISE_SPREAD, VectorWork, along, axes_of, vector_op, whole_rows
 from .elementwise import pointwise
 
 _EVERYTHING = frozenset({"", "None", "[]", "True", "False"})
@@ -41,6 +41,62 @@ def _extreme(call: Call) -> Described:
         return pointwise(2)(call)
 
 
+def _reduction(make: Operands, row: Row) -> Run:
+    """Return a reduction over the last dimension; the variant names it (``sum`` by default)."""
+    torch, x = make.torch, matrix(make, row, written=word(row, "dtype_out") or word(row, "dtype_a"))
+    names = ("sum", "mean", "amax", "amin", "argmax", "argmin", "prod", "std", "var", "logsumexp")
+    call = of_variant(row, {"": torch.sum, **{name: getattr(torch, name) for name in names}})
+    return lambda: call(x, dim=1)
+
+
+def softmax(call: Call) -> Described:
+    """``_softmax(x, dim, half_to_float)`` and ``softmax(x, dim, dtype)``, and their logarithms."""
+    x = call.tensor(0)
+    axes = axes_of(call.integers(1), len(x.dims))
+    words = ["log"] if "log" in call.kind else []
+    out = "fp32" if call.text(2) == "True" else call.dtype(2, x.dtype)
+    return along("softmax", words, x, axes, out)
+
+
+def softmax_backward(call: Call) -> Described:
+    """``_softmax_backward_data(grad, output, dim, input_dtype)``."""
+    x = call.tensor(1)
+    words = ["log"] if "log" in call.kind else []
+    return along("softmax_backward", words, x, axes_of(call.integers(2), len(x.dims)), call.dtype(3, x.dtype))
+
+
+def _softmax(make: Operands, row: Row) -> Run:
+    """Return a softmax over the last dimension; variant ``log``."""
+    x, torch = matrix(make, row), make.torch
+    call = of_variant(row, {"": torch.softmax, "log": torch.log_softmax})
+    return lambda: call(x, dim=1)
+
+
+_FORWARD = VectorWork(5)  # max, subtract, exponential, sum, divide
+_BACKWARD = VectorWork(4, inputs=2)  # product, sum; subtract, product
+
+
+def loss(call: Call) -> Described:
+    """``mse_loss(x, target, reduction)``: one number from two tensors, or element-wise without reduction."""
+    x, target = call.tensor(0), call.tensor(1)
+    require(x.dims == target.dims and call.integer(_REDUCTION.get(call.kind, 2)) in (1, 2))
+    whole = Tensor((x.numel,), promote(x.dtype, target.dtype))
+    return whole_rows("loss", call.kind, whole, x.numel)
+
+
+#: Position of the argument `reduction` where it is not the third.
+_REDUCTION = {"binary_cross_entropy": 3, "binary_cross_entropy_with_logits": 4}
+
+
+def _loss(make: Operands, row: Row) -> Run:
+    """Return ``cross_entropy`` (mean) or ``mse_loss``, as the variant says."""
+    (rows, cols), x, nn = sizes(row, "rows", "cols"), matrix(make, row), make.torch.nn.functional
+    call = of_variant(row, {"cross_entropy": nn.cross_entropy, "mse_loss": nn.mse_loss})
+    crossed = word(row, "variant") == "cross_entropy"
+    target = make.integers(cols, rows) if crossed else make.tensor(only_format(row), rows, cols)
+    return lambda: call(x, target)
+
+
 ATEN: dict[str, CallReader] = {
     **{f"aten::{name}": reduction(dtype=3) for name in ("sum", "mean", "nansum", "prod")},
     **{f"aten::{name}": reduction(2, dtype=4) for name in ("norm", "linalg_vector_norm")},
@@ -50,18 +106,18 @@ ATEN: dict[str, CallReader] = {
     )},
     "aten::max": _extreme,
     "aten::min": _extreme,
+    **{f"aten::{name}": softmax for name in ("softmax", "_softmax", "log_softmax", "_log_softmax")},
+    "aten::_softmax_backward_data": softmax_backward,
+    "aten::_log_softmax_backward_data": softmax_backward,
+    **{f"aten::{name}": loss for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", *_REDUCTION)},
 }  # fmt: skip
-
-
-def _reduction(make: Operands, row: Row) -> Run:
-    """Return a reduction over the last dimension; the variant names it (``sum`` by default)."""
-    torch, x = make.torch, matrix(make, row, written=word(row, "dtype_out") or word(row, "dtype_a"))
-    names = ("sum", "mean", "amax", "amin", "argmax", "argmin", "prod", "std", "var", "logsumexp")
-    call = of_variant(row, {"": torch.sum, **{name: getattr(torch, name) for name in names}})
-    return lambda: call(x, dim=1)
-
-
 OPERATORS = (
     vector_op("reduction", VectorWork(1, reduces=True), row_wise=True, spread=ROW_WISE_SPREAD,
               measured=Measured(_reduction)),
+    vector_op("softmax", _FORWARD, row_wise=True, spread=ROW_WISE_SPREAD,
+              aliases=("_softmax", "log_softmax", "_log_softmax"), measured=Measured(_softmax)),
+    vector_op("softmax_backward", _BACKWARD, row_wise=True, spread=ROW_WISE_SPREAD, kernels="softmax",
+              aliases=("_softmax_backward_data", "_log_softmax_backward_data")),
+    vector_op("loss", VectorWork(3, inputs=2, reduces=True),  # difference, square, sum
+              row_wise=True, spread=ROW_WISE_SPREAD, measured=Measured(_loss, "cross_entropy")),
 )  # fmt: skip
