@@ -11,15 +11,10 @@ from pathlib import Path
 from .fetching import fetch
 
 _FOLDER = Path(str(resources.files("flopcast.datasets")))
-
 DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
 """The devices of the embedded measurements."""
-
-
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
-
-
 H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"
 """What flopcast itself measured: kernels of PyTorch on an H100 and an H200, and on parts of the H100's SMs."""
 

@@ -66,8 +66,6 @@ def _demangled(name: str) -> str:
 
 Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured", "prior"]
-
-
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
 """Operators of which no work is known."""
 APART = WITHOUT_WORK | {SERVING}
@@ -327,7 +325,6 @@ def _host_campaign(c: Context) -> np.ndarray:
 
 HOST_CAMPAIGN = "host_campaign"
 """The category that a row may have at a new level and still be like the training rows: a name of a file."""
-
 CATEGORIES: tuple[Category, ...] = (
     Category("op", "operator", _words("op")),
     Category("dtype", "precision of the inputs: dtype_a, or dtype_a x dtype_b", _dtypes),
@@ -344,7 +341,6 @@ CATEGORIES: tuple[Category, ...] = (
     Category(HOST_CAMPAIGN, "search (its file) that chose the host's kernel", _host_campaign, "measured", 0.01),
 )
 """Words; levels are those of the training rows."""
-
 BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
 
 

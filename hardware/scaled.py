@@ -22,20 +22,15 @@ from .lookup import find
 from .spec import GPU
 
 By = Literal["cus", "chiplets"]
-
 SHARED: Final = (
     "l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs", "memory_bw_gbs", "memory_bw_pin_gbs", "memory_gb", "link_bw_gbs",
     "link_bidir_gbs",
 )  # fmt: skip
 """Figures of what all compute units share: in proportion to their number."""
-
 PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")
 """Figures of one compute unit, or of the host's side: the same in every scale model."""
-
 WHOLE: Final = ("lanes", "chiplets", "llc_slices", "memory_controllers")
 """Counts in proportion; a scale model whose share of them is not a whole number has none."""
-
-
 _MOST: Final = 100
 """Times a GPU: a larger one is none that somebody could ask about."""
 

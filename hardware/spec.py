@@ -18,10 +18,8 @@ from ..errors import DataError, NotPublishedError
 
 Unit: TypeAlias = Literal["matrix", "vector"]
 Kind: TypeAlias = Literal["count", "real"]
-
 UNITS: tuple[Unit, ...] = get_args(Unit)
 """Where a kernel computes: matrix cores (MFMA, WMMA, tensor cores) or vector lanes."""
-
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4")
 """The number formats that have peaks of their own. int4 weights compute in the format of their activations."""
 
@@ -68,10 +66,8 @@ _FIGURES = (
     Figure("pcie_gen", "PCIe generation", "", "count"),
     Figure("tdp_w", "board power", "W"),
 )
-
 FIGURES: dict[str, Figure] = {figure.key: figure for figure in _FIGURES}
 """Every figure except the peaks, by key, in the order in which tables show them."""
-
 NONPACKED = "fp32_vector_nonpacked"
 """The fp32 vector peak without packed instructions: what code reaches that the compiler could not pack."""
 
@@ -94,13 +90,11 @@ def peak_path(key: str) -> str:
 
 PEAK_TABLES = tuple(sorted({peak_path(key).split(".")[0] for key in PEAKS}))
 """The tables of a data file that hold peaks: ``peak_tflops`` and ``peak_tops``."""
-
 WORDS = (
     "name", "vendor", "arch", "gfx", "form_factor", "memory_type", "link_name", "confidence", "note", "same_id_as",
     "based_on",
 )  # fmt: skip
 """Keys that hold one text."""
-
 LISTS = ("aliases", "sources")
 """Keys that hold a list of texts."""
 

@@ -62,7 +62,6 @@ _SMOOTH: Final = 16.0
 _NUMBERED = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?")
 _WIDE: Final = 2.0
 """Bytes of an element that is not quantised."""
-
 TPOT_PARTS: Final = {
     "weights": "reading the weights that every token meets",
     "experts": "reading the experts that the sequences of a step are expected to visit",

@@ -311,7 +311,6 @@ def build(operands: Operands, row: Row) -> Call:
 
 _GO, _QUIT = b"go", b"quit"
 _PATIENCE_SECONDS = 120.0
-
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
 """Variants that can be measured, under the names of rccl-tests."""
 

@@ -34,7 +34,6 @@ from .session import check_table_path, write_table
 Mark = Any
 Signature = tuple[tuple[int, ...], Any, tuple[int, ...]]  # sizes, dtype and strides of the first argument
 Key = tuple[str, Signature | None]  # name, and what it was called with
-
 _PLAIN: Final = {
     "ReLU": "aten::relu", "GELU": "aten::gelu", "SiLU": "aten::silu", "Sigmoid": "aten::sigmoid", "Tanh": "aten::tanh",
 }  # fmt: skip

@@ -34,7 +34,6 @@ STATE = ("clock_mhz", "power_w", "temperature_c")
 """What a reading holds, as columns of the measurement table."""
 EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
-
 Reading = dict[str, float]
 Busy = Callable[[], object]
 """Keeps the device busy for a moment; called again and again while a reading is taken."""

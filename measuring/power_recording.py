@@ -57,7 +57,6 @@ SIMULATED_RANKS: Final = 8
 """Of the published collectives on the simulated GPU."""
 SETTLED: Final = 0.01
 """Power has settled where it is within this of that of the longest train, or within the error of both."""
-
 _DELAY, _PROBE, _TIMING = 1, 2, 3
 
 

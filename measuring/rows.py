@@ -39,7 +39,6 @@ from .machine import STATE
 from .timing import Call
 
 Row = dict[str, Any]
-
 DTYPES = ("fp32", "bf16")
 _SMALL_WEIGHTS = (
     (256, 256), (768, 768), (1024, 4096), (2304, 768), (3072, 768), (512, 2048), (4096, 1024), (1000, 1280),
@@ -79,7 +78,6 @@ def shapes() -> Iterator[Row]:
 
 WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
 """Cells of a row that are words, whatever its operator."""
-
 SUITES = ("small", "full", "fingrav")
 _BY_FAMILY = [(op.measured.family or name, name) for name, op in OPS.items() if op.measured]
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -87,7 +85,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "collective": ("collective",),
 }
 """Names of kernels that can be chosen, and the operators each stands for."""
-
 _WEIGHTS = ((4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192), (7168, 2048))
 _LAYERS = (  # in_channels, out_channels, image side, filter side, stride, groups: ResNet-50, MobileNetV2
     (3, 64, 224, 7, 2, 1), (64, 64, 56, 1, 1, 1), (64, 64, 56, 3, 1, 1), (128, 128, 28, 3, 1, 1),

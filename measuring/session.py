@@ -58,15 +58,12 @@ DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
 """How a session ends."""
 _OUT_OF_MEMORY = re.compile("out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE)
 """Words of PyTorch's allocators and of CUDA; memory that others use may be free the next time."""
-
 MOST_VISITS = 12
 """Visits of a row and pass from which a budget buys no more: the interval of their median has a quarter of its width
 with three."""
-
 PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
 SUFFIX = ".journal"
 """Files of a journal, and what ends the name of its folder."""
-
 Entry = dict[str, Any]
 Progress = Callable[[int, int, str, float], None]
 Step = tuple[int, int, int]

@@ -34,7 +34,6 @@ from ..errors import ParameterError
 from ..traces.cleaning.robust import THRESHOLD, mad_filter, median_intervals, part_intervals
 
 Call = Callable[[], Any]
-
 CLOCK_SHARE = 0.005
 """Part of a sample that the clock itself may take."""
 MOST_CALLS, MOST_QUEUED_CALLS = 4096, 256
@@ -179,7 +178,6 @@ INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
 DIFFER, UNFINISHED = "rounds differ", "unfinished"
 ENDINGS = (INTERVAL, DIFFER, REPEATS, TIME, UNFINISHED)
 """What the column `stopped_by` says of a row (see `session`)."""
-
 WINDOW = 5
 """Samples of one window of the warm-up."""
 STABLE = 0.02

@@ -110,7 +110,6 @@ def of_variant(row: Row, known: Mapping[str, Any]) -> Any:
 
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
-
 RUN = "run"
 """Column that numbers the repeats of a problem where each is to be a row of its own."""
 CACHE, COLD = "cache", "cold"

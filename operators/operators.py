@@ -34,7 +34,6 @@ _SHOWN = (
     "copy", "fill",
 )  # fmt: skip
 """The order in which users see operators, and tables their dimensions; the others follow by file."""
-
 _KINDS = [
     import_module(f"{kinds.__name__}.{name}") for name in sorted(one.name for one in iter_modules(kinds.__path__))
 ]
@@ -47,7 +46,6 @@ ATEN: dict[str, CallReader] = {name: read for kind in _KINDS for name, read in g
 """What reads the arguments of a framework's call, by its name."""
 DIMENSIONS: dict[str, Dim] = {dim.name: dim for op in reversed(OPS.values()) for dim in op.dimensions}
 """Dimensions by their name, as the first operator has them that has one of that name."""
-
 _NAMESPACE = re.compile(r"(?:torch\.ops\.)?(?:aten(?:::|\.)|torch\.nn\.functional\.|nn\.functional\.|torch\.|f\.)")
 
 

@@ -34,7 +34,6 @@ _CANONICAL = {spelling: name for name, spellings in _SPELLINGS.items() for spell
 _NAMESPACE = re.compile(r"^(?:torch|c10|dtypes|numpy|np|jnp|tl)(?:\.|::)")
 #: PyTorch's narrow floats carry their bits: float8_e4m3fnuz (gfx942), float8_e4m3fn (gfx950), float4_e2m1fn_x2.
 _NARROW_FLOAT = re.compile(r"^(?:float|fp)([468])_e\dm\d[a-z0-9_]*$")
-
 DTYPES = tuple(_SPELLINGS)
 
 #: What library kernel names say of the type of A. Tensile (ROCm 5-7, `Cijk_Ailk_Bljk_SB_MT...`): after the index
@@ -111,7 +110,6 @@ BITS = {
     "fp4": 4, "int4": 4, "uint4": 4,
 }  # fmt: skip
 """Bits of one stored element; TF32 is stored as FP32, and sub-byte types are packed."""
-
 _WORDS = {"true": 1.0, "false": 0.0}
 
 

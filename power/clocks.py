@@ -31,7 +31,6 @@ MISSES: Final = 5.0
 """A pair is an outlier if the line misses its interval by more than so many typical residuals."""
 CHANCE: Final = 3.0
 """Standard deviations of a count of readings, at most one for each run, beyond which it is no chance that some lack."""
-
 _START_PAIRS: Final = 300
 """Pairs that the robust start looks at; its slopes are those of all pairs of pairs."""
 

@@ -33,7 +33,6 @@ SLOPE: Final = 0.02
 """Penalty on first differences, for one of 1 on second ones: where the readings do not tell, the curve is level."""
 WARM_PRIOR: Final = 0.2
 """Executions that warm up are taken to differ by some 10 % where readings scatter by 2 %: the ratio of the two."""
-
 _LEAST_RUNS: Final = 2 * FOLDS
 _NONE: Final = 1e-9
 """Shares of a window below this are rounding."""

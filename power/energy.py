@@ -26,17 +26,14 @@ RIDGE: Final = 0.05
 kernel's time empty, and cannot be seen where they are as many as recommended."""
 PHASES: Final = (np.arange(100) + 0.5) / 100
 """Where curves are evaluated: the middles of hundredths of the kernel's time."""
-
 _CELLS: Final = 200
 """Readings of one cell of the kernel's time enter the spline as their mean."""
 _LEAST_SPLINE: Final = 5
 """Points that a smoothing spline needs."""
-
 LEAST_IDLE: Final = 6
 """Below so many readings between runs those before and after all runs count too; below so many of these none do."""
 LEAST_FILLED: Final = 0.5
 """Windows less filled than this part of the mean one say too little of executions."""
-
 _NO_PAUSE: Final = 1e-9
 """Shares of a window below this are rounding."""
 

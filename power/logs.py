@@ -39,7 +39,6 @@ TOTAL: Final = "total"
 INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
-
 _SCALES: Final[dict[str, dict[str, float]]] = {
     "power_w": {"w": 1.0, "mw": 1e-3, "kw": 1e3},
     "clock_mhz": {"mhz": 1.0, "ghz": 1e3, "khz": 1e-3, "hz": 1e-6},
@@ -79,7 +78,6 @@ _KNOWN = (
     "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
     "or a CSV with power_w and gpu_ns or time_ns"
 )
-
 _MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
 _LOOKED_AT: Final = 100
 """Lines before the last that say how long its last cell should be."""
@@ -90,7 +88,6 @@ _CLEAR: Final = 4.0
 """Gaps between bursts are so many times longer than those within them."""
 _SHARE: Final = 0.05
 """Of the gaps, that may be otherwise: a logger stalls now and then."""
-
 Row = dict[str, Any]
 
 

@@ -56,7 +56,6 @@ ALONE: Final = 0.99
 """Share of the window that the kernel must fill for it to count as measured alone."""
 _LEAST_FULL: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
-
 STAGES: Final = 8
 """Parts a run is cut into at most to look for throttling: of whole executions, so that what varies within the kernel
 cancels."""
@@ -64,7 +63,6 @@ LEAST_FALL: Final = 0.03
 """A smaller fall, as a share of the highest power, is not called throttling."""
 STANDARD_ERRORS: Final = 4.0
 """Rise and fall must exceed so many standard errors of the difference."""
-
 _LEAST_OF_STAGE: Final = 3
 """Per stage."""
 

@@ -150,7 +150,6 @@ CLEAR_RATIO: Final = 3.0
 """Gaps so many times longer than others count as pauses between runs."""
 SHORTEST_GAP_NS: Final = 1_000.0
 """Gaps below this count as this: back to back."""
-
 OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
 FULLER_BIN = "power-run-of-fuller-bin"
 NOT_GOLDEN: Final = {

@@ -117,13 +117,11 @@ from ..remarks import Remark, remark
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
 BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = "broadcast", "reduce", "scatter", "gather", "send_recv"
-
 COLLECTIVES: Final = (
     *(ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV),
 )
 """Every collective that has cost terms, one name for what PyTorch, NCCL, RCCL and Chakra write differently. A barrier
 is an all-reduce of one element."""
-
 _WORDS: Final = (
     (r"allreduce|barrier", ALL_REDUCE),
     (r"reducescatter", REDUCE_SCATTER),
@@ -161,9 +159,7 @@ def collectives_of(activities: pd.DataFrame) -> pd.Series:
 
 
 Terms = tuple[FloatArray, FloatArray]
-
 RING, TREE, DIRECT = ALGORITHMS = ("ring", "tree", "direct")
-
 _PARTS: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER)
 """Collectives in which a rank sends or receives every part of the message but its own."""
 
@@ -330,10 +326,8 @@ class Link:
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
 ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
-
 LATENCY, LINK, UNKNOWN = "latency", "link", ""
 """Bounds of a collective."""
-
 LEAST_BYTES = 1.0
 """A barrier has no message, and sends one all the same."""
 

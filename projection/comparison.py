@@ -162,8 +162,6 @@ def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 _COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "process", "gpu", "stream", "step"]
 """Columns that times and the matching of kernels need."""
-
-
 APPLICATION: Final = "application"
 """The operator of in-line times that are no operator's."""
 SIGNATURE: Final = (

@@ -45,7 +45,6 @@ from .split import COMMUNICATION, categories
 
 FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
 """What held an activity back: nothing before it is known; the queue; its launch; another queue; none of these."""
-
 _LATE_NS = 5_000
 """What an activity must be later than expected before another reason is looked for."""
 _JUST_NS = 60_000
@@ -58,8 +57,6 @@ _LATENCY_NS = 5_000.0
 """Latency of a launch, from the call's end on, where the trace has none to learn it from."""
 _MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
 """No device takes longer by itself: longer ones have another reason, however usual they are in a trace."""
-
-
 _SYNC = r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free"
 _COPY = r"Mem(?:cpy|set)"
 _SKEW_NS = 10_000

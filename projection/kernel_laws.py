@@ -65,7 +65,6 @@ PyTorch takes fp32 for matrix products by default, so a name without a format me
 NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
 HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
 """A kernel that helps another of its call: its own work is not known."""
-
 _OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(TRACE_COLUMNS)
 
 

@@ -50,7 +50,6 @@ _ONE_SIGMA = float(ndtr(1.0))  # with so few repeats the quantile of Student's t
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
 _FAR = 0.1
-
 PIECE, REPEATS, WEIGHT = "piece", "repeats", "weight"
 """Columns of a folded dispatch table: the piece, how many activities of the trace the row stands for, and their time
 over its own."""

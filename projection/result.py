@@ -38,8 +38,6 @@ CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 KINDS: Final = (ACTIVITY, *CPU_KINDS, GAP, DELAY, UNEXPLAINED)
 BOUND_BY_CPU: Final = 0.5
 """Share of the critical path from which on a trace is called launch-bound."""
-
-
 WAITING: Final = 2.0
 """Collectives that take longer than the model by this factor wait for peers, for the most part."""
 

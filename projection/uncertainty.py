@@ -94,7 +94,6 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
 
 DEGREE: Final = 3
 """Highest degree of the polynomials: 97 % of the variance of exp(z), over 99.9 % of that of exp(z / 2)."""
-
 ROWS_PER_TERM: Final = 4
 """Least number of rows for each term of the regression."""
 
@@ -131,10 +130,8 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
 
 Simulate = Callable[[FloatArray], FloatArray]
 """From multiplicative factors (n_samples, n_factors) to end-to-end times (n_samples,), us."""
-
 BANDS: Final = (5.0, 10.0, 20.0, 50.0, 100.0)
 """Upper ends of the accuracy bands, %."""
-
 _BITS: Final = 30
 
 
@@ -292,11 +289,9 @@ CPU_STATED_SIGMA: Final = 0.02
 bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
 UNMEASURED: Final = 0.25
 """The same of the time of a class whose law was never measured between such GPUs."""
-
 BASES = STATED, MEASURED, PARTLY, ASSUMED = "stated", "measured", "partly assumed", "assumed"
 """What the sigma of a class rests on: the user's word; measurements of its laws; those for a part of its activities,
 `UNMEASURED` for the others; `UNMEASURED` alone."""
-
 PEAK: Final = "peak_tflops"
 SPECS: Final = ("memory_bw_gbs", PEAK, "link_bw_gbs")
 """Figures of the target whose uncertainty may be stated: `PEAK` stands for the peaks of all precisions together."""

@@ -37,7 +37,6 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
   whose law moves the dispatch (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws,
   and a trained model, speak of whole durations: their gaps stay.
 """
-
 CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
     "category", "factor", "law", "why", "bound", "sigma", "queued",
 )  # fmt: skip

@@ -43,7 +43,6 @@ SYSTEMS: Final = {
     "rtx_pro_6000_server": "RTX PRO 6000 (Server)", "b60": "Arc Pro B60",
 }  # fmt: skip
 """Folders of the producer -> devices, for the few tables that name none in their rows."""
-
 Formats: TypeAlias = tuple[str, str, str]
 FORMATS: Final[dict[str, Formats]] = {
     "bfloat16": ("bf16", "bf16", ""),
@@ -303,7 +302,6 @@ _PARTS: Final = {
 }
 _LOW: Final = {"dispatch": (1.0, ("dispatch_avg_t_us",)), "combine": (1.0, ("combine_avg_t_us",))}
 _MODULE: Final = Kind("")
-
 KINDS: Final[dict[str, Kind]] = {
     "gemm": Kind("gemm", _gemm),
     "moe": Kind("moe", _moe),

@@ -28,7 +28,6 @@ _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
 _DIGITS = 6  # of a number of compute units
 _GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
-
 _FAMILY = re.compile(r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)")
 #: AITER writes no gfx id in older fused-MoE files: the architectures it tuned these counts of compute units on.
 _GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}

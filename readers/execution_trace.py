@@ -443,7 +443,6 @@ def _as_json(token: re.Match[str]) -> str:
 # The observer's JSON.
 
 __all__ = ["ExecutionTrace", "JoinReport", "is_execution_trace", "join", "read_execution_trace"]
-
 _SCHEMA = re.compile(rb'\s*+\{.{0,4096}?"schema"\s*+:\s*+"\d++\.\d++\.\d[^"\s]*+"', re.DOTALL)
 _NODES = re.compile(rb'"nodes"\s*:\s*\[\s*\{')
 _BOM = b"\xef\xbb\xbf"

@@ -214,7 +214,6 @@ class File(msgspec.Struct):
 # From the bytes to events in columns, one table for each group.
 
 Thread = tuple[int | str, int | str]
-
 _BOM = b"\xef\xbb\xbf"
 #: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.

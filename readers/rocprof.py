@@ -449,7 +449,6 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
 # The reader: which files are of one run, and its dispatches with the counters of other runs.
 
 Role = Literal["times", "database", "counters", "statistics", "events"]
-
 _DISPATCH = frozenset(("KernelName", "gpu-id", "grd", "wgr"))
 _STATISTICS = ["Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"]
 _STATISTICS_FILE = re.compile(r"\.(\w+_)?stats\.csv$")

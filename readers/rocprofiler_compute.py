@@ -297,7 +297,6 @@ def _spread_of(times: Times, rows: IntArray) -> float:
 
 
 Role = Literal["merged", "timestamps", "pass", "other table", "system", "companion", "analysis"]
-
 _DISPATCH = frozenset(("Dispatch_ID", "GPU_ID", "Grid_Size", "Workgroup_Size", "LDS_Per_Workgroup", "Kernel_Name"))
 _PASS = re.compile(r"^(pmc_perf_.*|SQC?_\w+)\.csv$")
 _ROLE_OF_NAME: dict[str, Role] = {"pmc_perf.csv": "merged", "timestamps.csv": "timestamps"}

@@ -33,7 +33,6 @@ MAGIC = b"SQLite format 3\x00"
 """The first bytes of every SQLite database."""
 ROW = "row"
 """Column: 1-based number of the row within its table."""
-
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
 _ROWS_AT_ONCE = 65536

@@ -45,7 +45,6 @@ from ..table.conditions import Where, select
 STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
 """The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""
 DEFAULT_UNIT = "size"
-
 _ALIASES = {"performance": ("ipc", "perf"), "mpki": ("llc_mpki",), "size": ("sms", "cus")}
 _SCENARIO_ALIASES = {"weak-multi-chiplet": "chiplets", "multi-chiplet": "chiplets", "chiplet": "chiplets"}
 _NEEDED = ("benchmark", "size", "performance")

@@ -30,7 +30,6 @@ from .scaling_class import MARGIN, Growth, growth_of
 CU_LAW = "CU scaling"
 """The law ``t_target = t_host · size_host / size_target``, by the name the user sees; beside it 'size' in a verdict is
 that of the problem."""
-
 FAMILY = ["op", "family", "dtype_a"]
 FOLDS = 10
 LEVEL = 0.95

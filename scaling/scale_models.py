@@ -107,7 +107,6 @@ class Program(ScaleModel):
 
 REACH = 3.0
 """Doublings below the largest size whose growth still counts: what the published data could be tried with."""
-
 APART = 1.5
 """Factor at least between the two sizes whose growth is read: closer ones magnify noise."""
 

@@ -26,7 +26,6 @@ from .curves import STRONG, Curve
 
 THRESHOLD = 2.0
 """Misses must fall by more than this factor when the cache doubles."""
-
 NEARLY = 1.1
 """Sizes up to 2 · 1.1 apart count as one doubling: GPUs come in 80, 152 or 304 units."""
 

@@ -45,8 +45,6 @@ from .curves import Curve, CurveError, among, doublings_away, listed, log_ratio,
 
 MIN_BENCHMARKS = 5
 """Fewer benchmarks say too little of how errors spread; the published ones then join them."""
-
-
 Source = Literal["given", "joined", "published"]
 SOURCES: Final[dict[Source, str]] = {
     "given": "other benchmarks",

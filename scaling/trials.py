@@ -23,13 +23,11 @@ from .prediction import LAWS, fit_law
 
 SCALE_MODEL = "scale model"
 """What the paper calls its predictor; its printed errors are those of `PROGRAM`."""
-
 PROGRAM, EQUATIONS = "scale model (program)", "scale model (equations)"
 PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
     name: name for name in ("proportional", "linear", "power law", "logarithmic")
 }
 """The predictors of the paper and the laws that are theirs here."""
-
 _UNKNOWN: Final = float("nan")
 _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
     # scenario, target, how many of the smallest sizes are left out: average and largest error in %, as PREDICTORS
@@ -42,10 +40,8 @@ _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
 }
 """From 16 and 32 SMs averages alone are known, without the names of the predictors: each stands in the place among them
 that it has among ours."""
-
 TOLERANCE = 1.0
 """Points in % by which a reproduced cell may differ from the printed one without a word."""
-
 _EXPLAINED: Final = {
     (WEAK, 128, 0, SCALE_MODEL): "printed-from-other-data",
     (WEAK, 128, 0, "power law"): "printed-from-other-data",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # conditions are checked before anything is read
 
 Where: TypeAlias = Mapping[str, Any] | Sequence[str] | str | None
 """Conditions on columns: column -> value, list of values or ``(from, to)``; or texts such as ``m=16..512``."""
-
 TRUTH: Final = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
 _TO: Final = ".."
 _LISTED: Final = 12  # values named in an error message

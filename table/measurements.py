@@ -42,7 +42,6 @@ from .conditions import TRUTH
 
 COUNTER = "counter."
 """Prefix of hardware counters."""
-
 DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
 #: Text columns every clean row has; "" means "none" or "not stated".
 TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
@@ -61,8 +60,6 @@ DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
-
-
 EXAMPLES = 3
 """Rejected rows of a reason that are quoted."""
 _QUOTED = 60  # characters of a value

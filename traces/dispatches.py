@@ -116,7 +116,6 @@ def empty_calls() -> pd.DataFrame:
 
 
 Severity = Literal["info", "warning", "error"]
-
 KERNEL, MEMCPY, MEMSET = "kernel", "memcpy", "memset"
 TEXT = (
     "kind", "device", "name", "op_name", "op_stack", "op_inputs", "collective", "group_name", "group_ranks",

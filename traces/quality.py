@@ -114,8 +114,6 @@ LEAST_TICKS = 10
 TOUCHING_NS = 1
 """A gap this small is none: Kineto stores ends one nanosecond short."""
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
-
-
 _ERROR: Final[Severity] = "error"
 ROWS: Final[dict[str, tuple[Severity, str]]] = {
     **{code: (_ERROR, text) for code, text in IMPOSSIBLE.items()},

@@ -44,7 +44,6 @@ PACES_MS: Final = (100.0, 50.0, 25.0, 10.0)
 """Times per token that are told of where no limit is asked for."""
 HOLDS: Final = 0.5
 """Share of the distribution from which on a way is said to hold: its median does."""
-
 Times = Callable[[pd.DataFrame, GPU], Served]
 """Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
 

@@ -52,7 +52,6 @@ from ..remarks import Remark, remark
 from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call
 
 Layers = tuple[list[dict[str, Any]], list[Remark]]
-
 NAMED: Final = 5
 """Operators without a law that are named."""
 _SPEED: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) ?([kMGTPE]?)(?:f|flop/s)")
@@ -474,8 +473,6 @@ _READ: Final[Mapping[str, Callable[[OnnxNode, list[Value], Value], Shape]]] = {
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
 }
-
-
 UNITS: Final = ("us", "ms", "s")
 
 

@@ -127,8 +127,6 @@ PER_SEQUENCES: Final = 0.75
 """Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
 KERNELS_PER_LAYER: Final = 12.0
 """That are launched one by one where no graph replays them."""
-
-
 _OVER_LAW: Final = {name: CONSTANTS[name].value for name in ("attention", "cache", "collectives")}
 """What kernels take over their laws, by which every part is multiplied: times of sources are divided by it."""
 

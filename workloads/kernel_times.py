@@ -27,8 +27,6 @@ from ..projection.collective_laws import collective_us
 from .architecture import Architecture, attention_flop
 
 LAUNCH_US: Final = constant("launch.by_cpu").value
-
-
 BACKWARD_WORK: Final = 2.5
 """Work of the backward pass of fused attention over the forward one: five products instead of two."""
 Times = Callable[[pd.DataFrame], pd.DataFrame]
@@ -209,8 +207,6 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
 
 TEXTS: Final = ("scale_block", "variant", "layout", "direction")
 """Dimensions that are words."""
-
-
 View = Literal["times", "known", "spread"]
 """What is returned of a kernel: its time; the time that sources know, else 0; that time times its spread, else 0."""
 

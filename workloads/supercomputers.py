@@ -56,7 +56,6 @@ MOST_PANELS: Final = 1024
 """Of the sum; neighbours beyond are summed as one, whose noise is the less."""
 MATRIX_SHARE: Final = 0.8
 """Part of the memory that the matrix of HPL takes, unless N is given."""
-
 FLATTEST: Final = 4
 """Columns for each row of a grid of HPL, beyond which another grid is looked for."""
 

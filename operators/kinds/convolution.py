@@ -216,7 +216,6 @@ _EXTRA = {
     "aten::cudnn_convolution_transpose": 3, "aten::miopen_convolution_transpose": 4,
     "aten::conv_transpose1d": 5, "aten::conv_transpose2d": 5, "aten::conv_transpose3d": 5,
 }  # fmt: skip
-
 _conv_nd = convolution(3, 4, 5, 6)
 _conv_transpose = convolution(3, 4, 7, 6, transposed=True)
 _miopen = convolution(4, 3, 5, 6)
@@ -241,7 +240,6 @@ ATEN: dict[str, CallReader] = {
     "aten::convolution_backward": convolution_backward,
     "aten::convolution_backward_overrideable": partial(convolution_backward, window_at=3),
 }
-
 _PASSES = {"B": (True, False), "W": (False, True), "BW": (True, True)}
 """Gradients that a convolution of each direction makes: of data, of weights."""
 

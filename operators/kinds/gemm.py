@@ -215,7 +215,6 @@ ATEN: dict[str, CallReader] = {
     "vllm::rocm_unquantized_gemm": linear,
     "_C::cutlass_scaled_mm": cutlass_scaled_mm,
 }
-
 _WRITTEN = {"int8": "int32", "fp8": "bf16"}
 """Formats of results that are wider than the operands."""
 

@@ -30,7 +30,6 @@ COMPLETE = 0.9
 STABLE, ALL = "stable", "all"
 OUTSIDE, FIRST, LAST, PARTIAL = "outside-steps", "first-step", "last-step", "partial-step"
 OUTLIER, NOT_ASKED = "outlying-step", "step-not-asked-for"
-
 _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
 
 
