@@ -89,26 +89,13 @@ def joined(remarks: Iterable[Remark]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Remarks of one code that differ in some values only: a million of them take little time and memory.
-
-    Attributes
-    ----------
-    code : str
-    shared : tuple of (str, value)
-        What is the same in all of them.
-    own : mapping of str to sequence
-        What each has of its own: lists of one length.
-    template : str
-        Their text, with a ``%`` conversion for each of their own values, in order (``"m is %.4g"``).
-    general : str
-        As of `Remark`.
-    """
+    """Remarks of one code that differ in some values only: a million of them take little time and memory."""
 
     code: str
-    shared: tuple[tuple[str, Hashable], ...]
-    own: Mapping[str, Sequence[Hashable]]
-    template: str
-    general: str
+    shared: tuple[tuple[str, Hashable], ...]  # what is the same in all of them
+    own: Mapping[str, Sequence[Hashable]]  # what each has of its own: lists of one length
+    template: str  # their text, with a ``%`` conversion for each of their own values, in order (``"m is %.4g"``)
+    general: str  # as of `Remark`
 
     def texts(self) -> list[str]:
         """Return the text of each."""

@@ -32,24 +32,10 @@ from ..table.physics import check_keep, hold, other_units
 from ..table.problems import problem_hashes
 from ..traces.summary import Overview
 from ..workers import Jobs
+from . import reading
 from .base import LINE, ORDER, TABLE_BYTES, FileRead, Options, of_rows, without
 from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
-from .reading import (
-    Found,
-    Measurements,
-    Source,
-    TraceFailure,
-    above_peaks,
-    check_renames,
-    irregular,
-    look,
-    prepared,
-    read,
-    remark_above,
-    sort_files,
-    told_of,
-)
 from .tidy import TidyParquetReader, is_quantity
 
 FOUND: Final = "ingest.json"
@@ -73,32 +59,32 @@ def is_dataset(path: Path) -> bool:
 
 def read_parts(
     paths: Sequence[Path | str], *, options: Options | None = None, where: Where = None, jobs: Jobs = 1
-) -> Iterator[tuple[str, Measurements | TraceFailure]]:
+) -> Iterator[tuple[str, reading.Measurements | reading.TraceFailure]]:
     """Yield label and clean rows of each source among the files, repeats not merged, format by format.
 
     At most as many are in memory as there are processes. A source that cannot be read, or has no row that can be used,
     is a `TraceFailure`.
     """
     options = options or Options()
-    check_renames(paths, options.renames)
-    kinds = sort_files(find_files(paths), options.renames)
+    reading.check_renames(paths, options.renames)
+    kinds = reading.sort_files(find_files(paths), options.renames)
     for file, error in kinds.unreadable:
-        yield file.label, TraceFailure(error)
+        yield file.label, reading.TraceFailure(error)
     formats = list(dict.fromkeys(source.reader.name for source in kinds.sources))
     sources = sorted(kinds.sources, key=lambda source: formats.index(source.reader.name))
-    for source, found in look(sources, partial(_part, options=options, where=where), jobs):
+    for source, found in reading.look(sources, partial(_part, options=options, where=where), jobs):
         yield source.label, found
 
 
-def _part(source: Source, options: Options, where: Where) -> Measurements:
+def _part(source: reading.Source, options: Options, where: Where) -> reading.Measurements:
     """Return the clean rows of a source; no row, where none meets the conditions, but some can be used."""
     files = [*source.files, *source.companions]
     try:
-        return read(files, options=options, where=where, part=True)
+        return reading.read(files, options=options, where=where, part=True)
     except DataError:
         if not where:
             raise
-        whole = read(files, options=options, part=True)
+        whole = reading.read(files, options=options, part=True)
         none = {name: getattr(whole, name).iloc[:0] for name in ("frame", "rejected", "above_peak", "examples")}
         return replace(whole, **none, notes=(), rows_before=None)
 
@@ -117,9 +103,9 @@ class Totals:
     _notes: dict[Remark, tuple[int, dict[str, None]]] = field(default_factory=dict)
     _others: dict[Remark, None] = field(default_factory=dict)
 
-    def add(self, found: Measurements | TraceFailure) -> pd.DataFrame | None:
+    def add(self, found: reading.Measurements | reading.TraceFailure) -> pd.DataFrame | None:
         """Count a part and return its rows; None where it has none."""
-        if isinstance(found, TraceFailure):
+        if isinstance(found, reading.TraceFailure):
             if isinstance(found.error, NoMeasurementsError):
                 self._remark(found.error.notes)
             else:
@@ -160,7 +146,7 @@ def read_dataset(
     where: Where = None,
     jobs: Jobs = 1,
     at_once: int = AT_ONCE,
-) -> Measurements:
+) -> reading.Measurements:
     """Read datasets, and what else is among the paths, to the table that `read` gives, in bounded memory.
 
     Parameters
@@ -186,10 +172,10 @@ def read_dataset(
         spill = _Spill(folder)
         for _, found in read_parts(places, options=options, where=where, jobs=jobs):
             frame = totals.add(found)
-            if isinstance(found, Measurements):
+            if isinstance(found, reading.Measurements):
                 rejected.append(found.rejected)
                 spill.see(found.frame)
-            if isinstance(found, Measurements) and frame is not None:
+            if isinstance(found, reading.Measurements) and frame is not None:
                 if not spill.rows:
                     growth = frame.memory_usage(deep=True).sum() / max(sum(file.size for file in found.files), 1)
                     spill.files = min(math.ceil(size * growth / at_once), _MOST_FILES)
@@ -198,14 +184,14 @@ def read_dataset(
         if not spill.rows:
             if not totals.files:
                 raise DataError(f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}")
-            return read(find_files(places)[:1], options=options, where=where, part=True)  # which says why
+            return reading.read(find_files(places)[:1], options=options, where=where, part=True)  # which says why
         repeats = spill.merged(options.each, options.keep)
-    spikes, also = without_spikes(repeats.frame, options.keep), Found()
-    odd = irregular(repeats, spikes, options.each, also)
+    spikes, also = without_spikes(repeats.frame, options.keep), reading.Found()
+    odd = reading.irregular(repeats, spikes, options.each, also)
     quoted, counts = [totals.examples], pd.concat(before).groupby(level=KIND).sum()
     for settled in (repeats, spikes):
         if len(settled.refused):
-            new, first = told_of(settled.refused)
+            new, first = reading.told_of(settled.refused)
             rejected.append(new)
             quoted.append(first)
             counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
@@ -215,7 +201,7 @@ def read_dataset(
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()
     notes = (*totals.notes(), *also.notes())
-    return Measurements(spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
+    return reading.Measurements(spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
 
 
 class _Spill:
@@ -286,7 +272,7 @@ class RowBatches:
     labels: Sequence[str]
     options: Options
     keep: Collection[str]
-    _found: Found = field(default_factory=Found)
+    _found: reading.Found = field(default_factory=reading.Found)
 
     @property
     def notes(self) -> tuple[Remark, ...]:
@@ -306,7 +292,7 @@ class RowBatches:
                 for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
                     rows.loc[able, column] = np.where(held.reason == "", rows.loc[able, column], values)
                 times.append(np.stack([own["duration_us"], held.least_us, np.full(len(own), place)]))
-                above.append(above_peaks(own, held))
+                above.append(reading.above_peaks(own, held))
             usable = usable or bool(rows[REFUSED].eq("").any())
             yield fill_text(rows)
         if times:
@@ -314,7 +300,7 @@ class RowBatches:
             if any(other_units(duration, least, files.astype(int))):
                 raise TogetherError
             every = pd.concat(above).sort_values("share", ascending=False, kind="stable", ignore_index=True)
-            remark_above(every, self._found)
+            reading.remark_above(every, self._found)
         if not usable:
             raise TogetherError
 
@@ -328,7 +314,7 @@ class RowBatches:
                 rows = raw.rows.assign(**{LINE: np.arange(line, line + len(frame))})
                 line += len(frame)
                 self._found.take(raw, label, place)
-                rows = prepared([replace(raw, rows=rows).sourced(label, place)], self.options, self._found)
+                rows = reading.prepared([replace(raw, rows=rows).sourced(label, place)], self.options, self._found)
                 yield place, judge(rows, required=required).drop(columns=ORDER)
 
 
@@ -357,7 +343,7 @@ def row_batches(
         return None
     options = Options({}, {}, timed)
     try:
-        kinds = sort_files(find_files([path for path in paths if not isinstance(path, pd.DataFrame)]))
+        kinds = reading.sort_files(find_files([path for path in paths if not isinstance(path, pd.DataFrame)]))
     except DataError:
         return None  # `read_rows` says why
     files = [file for source in kinds.sources for file in source.files]

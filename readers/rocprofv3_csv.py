@@ -34,24 +34,10 @@ from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Severity, Trace, dispatch_table, in_order
+from . import rocprofv3
 from .base import HEAD_BYTES, DataFile, Options, TraceReader, register
 from .files import as_utf8, by_number, content, csv_header, head
 from .rocpd import direction, workgroups
-from .rocprofv3 import (
-    FIRST,
-    LAST,
-    NO_ACTIVITY,
-    NO_DEVICE,
-    UNLINKED,
-    Agent,
-    Agents,
-    agent_device,
-    agent_number,
-    beyond_clock,
-    durations,
-    stacked,
-    streams,
-)
 
 # Files: what a CSV file holds, by its header, and which files are of one run, by their names.
 #
@@ -295,7 +281,7 @@ class CsvTable:
             self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
         beyond = known & (start.beyond | end.beyond)
         if beyond.any():
-            self.findings.append(beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}"))
+            self.findings.append(rocprofv3.beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}"))
         return Times(start.values, end.values, known)
 
     def _whole(self, name: str) -> _Whole:
@@ -363,7 +349,7 @@ def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
         return 0, False, False, False
     else:
         number = round(max(min(value, 2.0**64), -(2.0**64)))
-    within = min(max(number, FIRST), LAST)
+    within = min(max(number, rocprofv3.FIRST), rocprofv3.LAST)
     return within, True, not whole, within != number
 
 
@@ -517,9 +503,9 @@ class Run:
         return list(dict.fromkeys(finding for *_, table in self._tables for finding in table.findings))
 
 
-def agents(run: Run) -> tuple[Agents, list[Remark]]:
+def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     """Return the GPUs that the lists of agents name, and remarks on what they are called."""
-    gpus: list[Agent] = []
+    gpus: list[rocprofv3.Agent] = []
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
         numbers = ("node_id", "logical_node_id", "logical_node_type_id", "gfx_target_version", "cu_count")
@@ -529,10 +515,10 @@ def agents(run: Run) -> tuple[Agents, list[Remark]]:
         kind, name, product = (list(table.words(word)) for word in ("agent_type", "name", "product_name"))
         for row in range(len(table)):
             if kind[row].casefold().endswith("gpu"):
-                device, assumption = agent_device(product[row], name[row], version[row], cus[row])
-                gpus.append(Agent(node[row], logical[row], of_type[row], device))
+                device, assumption = rocprofv3.agent_device(product[row], name[row], version[row], cus[row])
+                gpus.append(rocprofv3.Agent(node[row], logical[row], of_type[row], device))
                 remarks |= {assumption: None} if assumption else {}
-    return Agents(gpus), list(remarks)
+    return rocprofv3.Agents(gpus), list(remarks)
 
 
 def launches(run: Run) -> pd.DataFrame:
@@ -615,7 +601,7 @@ class Rocprofv3CsvReader(TraceReader):
             parts = [part if streamed else part.drop(columns="stream") for part in parts]
             parts.insert(0, pd.concat([kernels, values], axis=1))
             findings += odd
-        table = _table(stacked(parts), run, notes)
+        table = _table(rocprofv3.stacked(parts), run, notes)
         return Trace(table, findings=[*findings, *run.findings()], notes=notes)
 
 
@@ -669,7 +655,7 @@ def _kernels(table: CsvTable, run: Run, notes: list[Remark]) -> tuple[pd.DataFra
     if table in run.of(Content.COUNTERS):
         rows = rows[~rows.duplicated(["run", "dispatch_id"])]
     rows = rows.reset_index(drop=True)
-    stream, streamed = streams(rows["stream"], rows["queue"], notes)
+    stream, streamed = rocprofv3.streams(rows["stream"], rows["queue"], notes)
     return rows.assign(stream=stream).drop(columns="queue"), streamed
 
 
@@ -721,7 +707,7 @@ def _common(table: CsvTable, agent: pd.Categorical[Any]) -> pd.DataFrame:
             "process": table.integers("process_id"),
             "stream": table.integers("stream_id"),
             "start_ns": times.start,
-            "duration_ns": durations(times.start, times.end),
+            "duration_ns": rocprofv3.durations(times.start, times.end),
             "correlation": correlation.where(correlation > 0),
             "source": f"{table.file.label}:" + pd.Series(table.lines).astype("str"),
             "known": times.known,
@@ -749,23 +735,23 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
 
 def _table(rows: pd.DataFrame, run: Run, notes: list[Remark]) -> pd.DataFrame:
     if rows.empty:
-        notes.append(NO_ACTIVITY)
+        notes.append(rocprofv3.NO_ACTIVITY)
         return dispatch_table({"start_ns": [], "duration_ns": []})
     gpus, remarks = agents(run)
     calls = launches(run)
     words = rows["agent"].array
     device = each(words, gpus.device)
     if ((device == "") & (words != "")).any():
-        notes.append(NO_DEVICE)
+        notes.append(rocprofv3.NO_DEVICE)
     if calls.empty:
-        notes.append(UNLINKED)
+        notes.append(rocprofv3.UNLINKED)
     notes.extend(remarks)
     columns: dict[str, Any] = {
         str(name): rows[name] for name in rows if name in COLUMNS or str(name).startswith(COUNTER)
     }
     columns |= {
         "device": pd.Categorical(device),
-        "gpu": pd.Series(each(words, agent_number)).astype("Int64"),
+        "gpu": pd.Series(each(words, rocprofv3.agent_number)).astype("Int64"),
         "process": processes(rows, calls, run),
         "linked": linked(rows, calls),
     }
