@@ -2,7 +2,8 @@
 
 What fits one of the plain operators (``add``, ``mul``, ``relu``...: operands of the result's size and format) is named
 so; everything else is ``elementwise`` with the operator's name as its variant, the number of its operands, and the
-elements each of them has in memory. Rows and columns are the result's last dimension and the product of the others.
+elements each of them has in memory. Rows and columns are the result's last dimension and the product of the others. A
+fused optimizer is a step over all parameters together.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pandas as pd
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
 from ..op import Dim, Measured, Op, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
-from ..vector import COLS, ELEMENTWISE_SPREAD, ROWS, VectorWork, as_rows, vector_op
+from ..vector import COLS, ELEMENTWISE_SPREAD, ROW_WISE_SPREAD, ROWS, VectorWork, as_rows, vector_op
 from ..work import BITS, as_numbers, element_bytes, numbers
 
 
@@ -162,6 +163,30 @@ def foreach(call: Call) -> Described:
     return elementwise(call.kind, [whole] * max(len(operands), 1), (total,), whole.dtype)
 
 
+def fused_adam(call: Call) -> Described:
+    """``_fused_adam_(params, grads, moments, squares, max_squares, steps, ...)``; with AMSGrad it is not described."""
+    params, extra = call.tensors(0), call.tensors(4)
+    require(not extra)
+    return _stepped("adam", call, params)
+
+
+def fused_sgd(call: Call) -> Described:
+    """``_fused_sgd_(params, grads, momenta, ...)``."""
+    params = call.tensors(0)
+    if call.tensors(2):
+        return _stepped("sgd_momentum", call, params)
+    whole = Tensor((sum(tensor.numel for tensor in params),), params[0].dtype if params else "")
+    return elementwise(call.kind, [whole, whole], whole.dims, whole.dtype)
+
+
+def _stepped(op: str, call: Call, params: list[Tensor]) -> Described:
+    require(bool(params))
+    dtype = params[0].dtype
+    total = sum(tensor.numel for tensor in params)
+    formats = {"dtype_a": dtype, "dtype_b": dtype, "dtype_out": dtype}
+    return {"op": op, "variant": call.kind, "rows": 1, "cols": total, **formats}
+
+
 _FOREACH = (
     "add", "sub", "mul", "div", "pow", "lerp", "addcmul", "addcdiv", "sqrt", "neg", "exp", "abs", "sigmoid",
     "reciprocal", "maximum", "minimum", "clamp_min", "clamp_max", "copy", "zero",
@@ -179,6 +204,9 @@ ATEN: dict[str, CallReader] = {
         for name in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d", "bicubic2d")
     },
     **{f"aten::_foreach_{name}": foreach for name in _FOREACH},
+    "aten::_fused_adam": fused_adam,
+    "aten::_fused_adamw": fused_adam,
+    "aten::_fused_sgd": fused_sgd,
 }
 
 
@@ -234,6 +262,8 @@ _OPERANDS = (
         default=np.nan, least=0),
     Dim("elements_b", "different elements of all other operands together", default=np.nan, least=0),
 )  # fmt: skip
+_ADAM = VectorWork(14, inputs=4, outputs=3)  # moments 3 + 4, root and quotient 3, decay 2, step 2
+_MOMENTUM = VectorWork(4, inputs=3, outputs=2)  # momentum 2, step 2
 OPERATORS = (
     Op("elementwise", "vector", (ROWS, COLS, *_OPERANDS), ("cols",), "elementwise {cols}",
        flops, bytes_moved, VectorWork.view, spread=ELEMENTWISE_SPREAD, measured=Measured(_elementwise)),
@@ -241,4 +271,6 @@ OPERATORS = (
         vector_op(name, work, spread=ELEMENTWISE_SPREAD, kernels="elementwise", measured=Measured(build, "elementwise"))
         for name, (work, build) in _NAMED.items()
     ),
+    vector_op("adam", _ADAM, row_wise=True, spread=ROW_WISE_SPREAD, kernels="optimizer"),
+    vector_op("sgd_momentum", _MOMENTUM, row_wise=True, spread=ROW_WISE_SPREAD, kernels="optimizer"),
 )  # fmt: skip
