@@ -35,6 +35,7 @@ def command(
         Path | None, opt.option("With --check: table of durations for `project --durations`.", spelt="--out -o")
     ] = None,
     default: opt.DefaultOption = None,
+    every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Plan passes of a profiler that record a few kernels each, and prove that they have recorded all of them."""
@@ -58,4 +59,4 @@ def command(
         found.save_script(script)
     if out is not None:
         found.save(out)
-    show(found.document(), *filter(None, (script, out)), as_json=as_json)
+    show(found.document(), *filter(None, (script, out)), as_json=as_json, every=every)

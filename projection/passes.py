@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, counted
 from ..remarks import Remark, remark
 from ..traces.activity_work import UNKNOWN
 from ..traces.classes import bare_name
@@ -76,9 +76,10 @@ class PassPlan:
             )
             limit = remark("filters-with-counters", text)
         size = {"kernels": len(self.kernels), "passes": self.passes, "steps": self.steps}
-        told = f"kernels {len(self.kernels)}, passes {self.passes}, steps in each {self.steps}"
         profiler = self.profiler.value
-        return remark("passes-planned", f"{profiler}: {told}", profiler=profiler, **size), limit
+        told = f"{counted(self.passes, 'pass', 'passes')} of {profiler}, {counted(self.steps, 'step')} each"
+        told = f"{told}, to record {counted(len(self.kernels), 'kernel')}"
+        return remark("passes-planned", told, profiler=profiler, **size), limit
 
 
 def plan_passes(

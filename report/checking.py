@@ -33,6 +33,7 @@ from .document import (
     lines,
     losses,
     rows,
+    upcoming,
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
@@ -331,6 +332,7 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     ]
     now, after = percent(errors["now"]), percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
+    said += "" if after != now else ": more rows of these groups are not expected to change it"
     names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
     cells = [
         (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
@@ -349,5 +351,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],
         sections=[Section("What to measure", [table])],
+        closing=[
+            upcoming(f"measure these on {report['target']} (--out FILE writes them); then train on old and new rows")
+        ],
         data={**report, "batch": chosen},
     )

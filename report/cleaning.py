@@ -12,7 +12,22 @@ from ..table.refusals import reason_of
 from ..traces.cleaning.joining import Coverage, Joined
 from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
 from ..traces.cleaning.repeats import REMOVED
-from .document import Cell, Column, Document, Line, Lines, Part, Row, Table, columns, lines, losses, remarked, rows
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Line,
+    Lines,
+    Part,
+    Row,
+    Table,
+    columns,
+    lines,
+    losses,
+    remarked,
+    rows,
+    upcoming,
+)
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
 SCHEMA: Final = 1
@@ -33,6 +48,11 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
     parts += [] if result.joined is None else [counter_table(result.joined)]
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
     closing = [] if saved else [lines([counted(len(result.frame), "measurement")])]
+    closing += [
+        upcoming("flopcast train FILE on what is left")
+        if saved
+        else upcoming("-o FILE.parquet keeps them for flopcast train")
+    ]
     return Document(opening=parts, closing=closing, data=cleaning_json(result))
 
 

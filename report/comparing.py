@@ -29,6 +29,7 @@ from .document import (
     records,
     remarked,
     rows,
+    upcoming,
 )
 from .formats import (
     NONE,
@@ -89,6 +90,7 @@ def runs_document(
         lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
         opening=[*heads, lacking],
         sections=sections,
+        closing=[upcoming(_choice(names, schemes), "--out FOLDER writes the page")],
         data={
             "schema": SCHEMA,
             "kind": "runs",
@@ -108,6 +110,17 @@ def runs_document(
             ],
         },
     )
+
+
+def _choice(names: tuple[str, str], schemes: Sequence[SchemeComparison]) -> str:
+    """Say which run to predict with: the one that errs less under every scheme in which they are told apart."""
+    told = [one.paired.difference for one in schemes if one.paired is not None and one.paired.apart]
+    if not told:
+        return "either run will do, or more measured rows tell them apart"
+    better = [names[difference < 0] for difference in told]
+    if len(set(better)) == 1:
+        return f"flopcast predict {better[0]} NEW.csv"
+    return "predict with the run that errs less on rows like yours"
 
 
 def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
@@ -264,6 +277,7 @@ def traces_document(found: TraceChanges) -> Document:
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
         opening=[head, Bars("Where the difference comes from", bars)],
+        closing=[upcoming("--out FOLDER writes a page with every call")],
         sections=[
             Section("Difference, part by part", [made]),
             Section("Every call", [listing, both], "calls", "Calls"),
@@ -324,6 +338,9 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
         lead=f"{counted(int(found['problems'].sum()), 'problem')} in common",
         opening=[Headline("operators that changed", f"{len(apart)} of {len(found)}", "", answer)],
         sections=[Section("By operator", [table])],
+        closing=[
+            upcoming(f"flopcast check RUN {names[1]} says whether a run still holds; train again where it does not")
+        ],
         data={"schema": SCHEMA, "kind": "tables", "names": list(names), "operators": records(found)},
     )
 
@@ -358,6 +375,7 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
         lead=kind,
         opening=[Headline(str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer)],
         sections=[Section("Answer by answer", [Table(heads, rows(cells), "answer by answer", caption, shown=20)])],
+        closing=[upcoming("--out FOLDER writes the page")],
         data={
             "schema": SCHEMA,
             "kind": kind,
@@ -497,7 +515,7 @@ def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Se
             *bars[:_SMALL],
         ],
         sections=sections,
-        closing=[part for pair in pairs for part in pair.closing],
+        closing=[upcoming("--out FOLDER writes the page, each pair in full")],
         data={
             "schema": SCHEMA,
             "kind": "several",

@@ -420,6 +420,11 @@ def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plai
     return Lines(tuple(Line(text, tone) for text in texts), look)
 
 
+def upcoming(*steps: str) -> Lines:
+    """Return what to do next, a command or a sentence each, for terminals: pages are read by others too."""
+    return Lines((Line(f"Next: {'; '.join(steps)}."),), medium="terminal")
+
+
 def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
     """Return remarks as every command shows them, each once: ``note: [fp8-variant] fp8 is read as e4m3``."""
     said = (repr(one) if isinstance(one, Remark) else one for one in remarks)

@@ -19,7 +19,23 @@ from ..table.refusals import reason_of
 from ..traces.dispatches import KERNEL, Finding
 from ..traces.quality import by_severity
 from ..traces.summary import UNCLASSIFIED, Overview
-from .document import Cell, Column, Document, Headline, Medium, Row, Section, Table, Tone, columns, lines, losses, rows
+from .document import (
+    Cell,
+    Column,
+    Document,
+    Headline,
+    Lines,
+    Medium,
+    Row,
+    Section,
+    Table,
+    Tone,
+    columns,
+    lines,
+    losses,
+    rows,
+    upcoming,
+)
 from .formats import NONE, counted, duration, milliseconds, share, shortened
 
 _TONES: Final[dict[str, Tone]] = {"error": "error", "warning": "warning", "info": "soft"}
@@ -71,9 +87,19 @@ def ingest_document(
             Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
             Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
         ],
-        closing=[lost, lines([held] if held else [])],
+        closing=[lost, lines([held] if held and not profile else []), *_next(traces, profile)],
         data=data or {},
     )
+
+
+def _next(traces: Sequence[Overview], profile: Sequence[Profile]) -> list[Lines]:
+    """Say what the data are good for: training by the devices that have most rows, a trace on another GPU."""
+    counts = sum((Counter(one.devices) for one in profile), Counter[str]())
+    names = [f"'{name}'" if " " in name else name for name, _ in counts.most_common(2) if name]
+    asked = ["--target", *names] if len(names) < 2 else ["--host", names[0], "--target", names[1]]
+    steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"] if names else []
+    steps += ["flopcast project TRACE --target GPU says how long a trace takes there"] if traces else []
+    return [upcoming(*steps)] if steps else []
 
 
 def _answer(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from . import figures
-from .document import Chart, Column, Document, Figure, Headline, Section, Table, lines, records, rows
+from .document import Chart, Column, Document, Figure, Headline, Section, Table, lines, records, rows, upcoming
 from .formats import counted, number, percent, share
 from .training import left_out, metric, title
 
@@ -89,6 +89,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
                 ],
             )
         ],
+        closing=[upcoming("flopcast advise RUN CANDIDATES --rows N chooses which rows to measure")],
         data={"schema": SCHEMA, **about, "curve": records(table)},
     )
 

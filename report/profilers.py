@@ -30,6 +30,7 @@ from .document import (
     lines,
     remarked,
     rows,
+    upcoming,
 )
 from .formats import NONE, formatted, milliseconds, number, percent, shortened
 from .training import left_out, title
@@ -103,13 +104,19 @@ def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | 
     outcome, *limits = plan.notes
     count = "{:,}".format
     cells = cells_of(plan.kernels, name=_short, **{"pass": str}, per_step=count, launches=count)
-    heads = columns("kernel", numbers=["pass", "launches per step", "launches"])
-    parts: list[Part] = [Table(heads, rows(cells), "passes")]
+    heads = (Column("kernel", "cut"), *columns(numbers=["pass", "launches per step", "launches"]))
+    table = Table(heads, rows(cells), "passes")
     if coverage is None:
-        parts += [lines(commands), Lines(remarked(limits))]
+        last = upcoming(
+            "--script FILE writes what starts the passes (--all prints it)",
+            "once recorded, --check FOLDER says whether every launch was",
+        )
+        parts: list[Part] = [Lines(remarked(limits)), table, lines(commands)]
     else:
-        parts += coverage_parts(coverage)
-    return Document(title=str(outcome), opening=parts, data=plan_json(plan, commands, coverage))
+        last = upcoming("-o durations.parquet keeps the times for flopcast project --durations")
+        parts = [*coverage_parts(coverage), table]
+    data = plan_json(plan, commands, coverage)
+    return Document(title=str(outcome), sections=[Section("Passes", parts)], closing=[last], data=data)
 
 
 def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> dict[str, Any]:
