@@ -56,8 +56,14 @@ def _libraries(boosting: bool) -> ThreadpoolController:
 class Pool(Protocol):
     """Where tasks are done."""
 
-    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
-        """Yield ``function(task, shared)`` of each task; tasks are asked for as they can be begun."""
+    def map(
+        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+    ) -> Iterator[R]:
+        """Yield ``function(task, shared)`` of each task; tasks are asked for as they can be begun.
+
+        What is sent to another machine is ``part(task)`` in place of all that is shared, once for tasks in a row that
+        have the same object.
+        """
 
 
 @contextmanager
@@ -110,7 +116,9 @@ class _Local:
     def __init__(self, processes: Parallel) -> None:
         self._processes = processes
 
-    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+    def map(
+        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+    ) -> Iterator[R]:
         yield from self._processes(delayed(function)(task, shared) for task in tasks)
 
 
@@ -205,13 +213,18 @@ async def _identity(address: str) -> None:
 
 
 class _Remote:
-    """Workers of a cluster. What tasks share is sent to each worker once, a task again where its worker was lost."""
+    """Workers of a cluster. What tasks share is sent once, a task again where its worker was lost.
+
+    All that is shared goes to each worker; a part of it to one, from which others have it whose tasks need it.
+    """
 
     def __init__(self, cluster: Cluster, ordered: bool) -> None:
         self._cluster, self._client, self._ordered = cluster, cluster.client, ordered
         self._shared: tuple[Any, Future] | None = None
 
-    def map(self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S) -> Iterator[R]:
+    def map(
+        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+    ) -> Iterator[R]:
         from distributed import CancelledError
 
         waiting = iter(tasks)
@@ -220,7 +233,7 @@ class _Remote:
             while True:
                 count = self._cluster.look()
                 for task in waiting if len(running) < 2 * count else ():
-                    running[self._begun(function, task, shared)] = task
+                    running[self._begun(function, task, shared, part)] = task
                     if len(running) >= 2 * count:
                         break
                 if not running:
@@ -230,19 +243,21 @@ class _Remote:
                     try:
                         result = self._result(future)
                     except CancelledError:  # who held what it needs was lost
-                        running = {self._begun(function, task, shared): task, **running}
+                        running = {self._begun(function, task, shared, part): task, **running}
                     else:
                         yield result
         finally:
             if running:
                 self._client.cancel([*running])
 
-    def _begun(self, function: Callable[[T, S], R], task: T, shared: S) -> Future:
+    def _begun(self, function: Callable[[T, S], R], task: T, shared: S, part: Callable[[T], S] | None) -> Future:
+        needed = shared if part is None else part(task)
         known, held = self._shared or (None, None)
-        if held is None or known is not shared or held.status != "finished":
+        if held is None or known is not needed or held.status != "finished":
             self._cluster.look()  # somebody has to be there
-            held = self._client.scatter(shared, broadcast=True, hash=False)
-            self._shared = shared, held
+            self._shared = held = None  # what no task needs any more goes before the next comes
+            held = self._client.scatter(needed, broadcast=part is None, hash=False)
+            self._shared = needed, held
         return self._client.submit(_alone, function, task, held, pure=False)
 
     def _done(self, running: dict[Future, Any]) -> list[Future]:

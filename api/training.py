@@ -27,6 +27,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
 from ..models import artifact
+from ..models.suite import LEARNT
 from ..output import dumps, whole_folder
 from ..readers import Measurements
 from ..report import figures
@@ -497,7 +498,8 @@ def train(
             progress=progress, scheme=scheme, criterion=select, kept=kept, then=expected,
         )  # fmt: skip
         forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
-        model = deploy(dataset, competition, seed=seed, jobs=1 if quick else who, progress=progress)
+        here = 1 if quick else jobs if len(dataset) > LEARNT else who  # each step asks for all rows
+        model = deploy(dataset, competition, seed=seed, jobs=here, progress=progress)
     trained = Trained(dataset, model, measured, known, kept, digest)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, predictions, digest)

@@ -12,9 +12,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import takewhile
 from statistics import median_low
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -169,7 +170,7 @@ def evaluate(
     }
     shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
     course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, then=then, observed=observed)
-    _run(course, shared, jobs, progress, kept)
+    _run(course, partial(shared.part, candidates=candidates), shared, jobs, progress, kept)
     results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)
 
@@ -212,33 +213,33 @@ class _Shared:
             repeats=repeats,
         )
 
-    def frame(self, values: FloatArray) -> pd.DataFrame:
-        return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
+    def part(self, scheme: str, fold: int, candidates: Sequence[Candidate]) -> _Fold:
+        """Return what these candidates need of one fold."""
+        held_out = self.fold_of[scheme] == fold
+        ways = dict.fromkeys((each.uses_unpaired, each.most_rows) for each in candidates)
+        learnt = {way: self._learnt(scheme, fold, drawn(~held_out, way[1]), way[0]) for way in ways}
+        return _Fold(scheme, fold, self._frame(self.X.T[:, held_out].T), learnt)
 
-    def training(
-        self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool
-    ) -> tuple[FloatArray, FloatArray, NDArray | None]:
-        """Features, times and what inner folds must not split of the rows to train on, then of the unpaired ones.
-
-        Those are the unpaired rows of groups, and of problems, that are not held out.
-        """
-        told = None
+    def _learnt(self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool) -> _Learnt:
+        """Return the rows to train on, then the unpaired ones: those of groups, and problems, that are not held out."""
+        told = campaigns = None
         if scheme in self.tell_groups:
             told = self.groups, None if self.unpaired is None else self.unpaired[2]
         elif self.repeats is not None:
             told = self.repeats
-        X, y = self.X.T[:, train].T, self.y[train]  # column by column, as `frame` takes them without a copy
-        if not uses_unpaired or self.unpaired is None:
-            return X, y, None if told is None else told[0][train]
-        keep = self._kept(scheme, fold)
-        groups = None if told is None or told[1] is None else np.r_[told[0][train], told[1][keep]]
-        return np.vstack([X, self.unpaired[0][keep]]), np.r_[y, self.unpaired[1][keep]], groups
+        X, y = self.X.T[:, train].T, self.y[train]  # column by column, as `_frame` takes them without a copy
+        groups = None if told is None else told[0][train]
+        if uses_unpaired and self.unpaired is not None:
+            keep = self._kept(scheme, fold)
+            X, y = np.vstack([X, self.unpaired[0][keep]]), np.r_[y, self.unpaired[1][keep]]
+            groups = None if told is None or told[1] is None else np.r_[told[0][train], told[1][keep]]
+            if self.campaigns is not None:
+                campaigns = np.r_[self.campaigns[0][train], self.campaigns[1][keep]]
+        seen = drawn(train, MOST_SEEN)
+        return _Learnt(self._frame(X), y, groups, campaigns, self._frame(self.X[seen]), self.y[seen])
 
-    def campaigns_of(self, scheme: str, fold: int) -> NDArray | None:
-        """Campaigns of the rows that `training` returns with the unpaired ones; None where not all state theirs."""
-        if self.campaigns is None or self.unpaired is None:
-            return None
-        return np.r_[self.campaigns[0][self.fold_of[scheme] != fold], self.campaigns[1][self._kept(scheme, fold)]]
+    def _frame(self, values: FloatArray) -> pd.DataFrame:
+        return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
 
     def _kept(self, scheme: str, fold: int) -> NDArray[np.bool_]:
         """Return which unpaired rows may be trained on without a fold."""
@@ -271,12 +272,20 @@ def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
     return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
 
 
-def _run(course: Course, shared: _Shared, jobs: Jobs, progress: Progress | None, kept: KeptFits | None) -> None:
+def _run(
+    course: Course,
+    of_fold: Callable[[str, int], _Fold],
+    shared: _Shared,
+    jobs: Jobs,
+    progress: Progress | None,
+    kept: KeptFits | None,
+) -> None:
     """Do every fit that is not kept."""
+    fold = lru_cache(1)(of_fold)
     with pool(jobs) as fits:
         for part in course.parts():
-            tasks = part if kept is None else _undone(part, course, kept)
-            for fitted in fits.map(_fit_fold, takewhile(course.goes_on, tasks), shared):
+            tasks = takewhile(course.goes_on, part if kept is None else _undone(part, course, kept))
+            for fitted in fits.map(_fit_fold, tasks, shared, lambda task: fold(task.scheme, task.fold)):
                 for outcome in fitted:
                     course.take(outcome)
                 if kept is not None:
@@ -298,46 +307,46 @@ def _undone(tasks: Sequence[Task], course: Course, kept: KeptFits) -> list[Task]
     return undone
 
 
+class _Learnt(NamedTuple):
+    """Features, times, what inner folds must not split, and campaigns, of rows to train on; some rows to ask about."""
+
+    X: pd.DataFrame
+    y: FloatArray
+    groups: NDArray | None
+    campaigns: NDArray | None
+    seen: pd.DataFrame
+    seen_y: FloatArray
+
+
+@dataclass(frozen=True)
 class _Fold:
     """What the candidates of a fold are fitted to and asked for: arrays made once, which none of them writes to."""
 
-    def __init__(self, task: Task, shared: _Shared) -> None:
-        self.scheme, self.fold, self.shared = task.scheme, task.fold, shared
-        self.held_out = shared.fold_of[task.scheme] == task.fold
-        self.asked = shared.frame(shared.X.T[:, self.held_out].T)
-        self._learnt: dict[tuple[bool, int | None], tuple[BoolArray, pd.DataFrame, FloatArray, NDArray | None]] = {}
-
-    def learnt(self, candidate: Candidate) -> tuple[BoolArray, pd.DataFrame, FloatArray, NDArray | None]:
-        """Return which paired rows a candidate learns from, then as `_Shared.training`."""
-        key = candidate.uses_unpaired, candidate.most_rows
-        if key not in self._learnt:
-            train = drawn(~self.held_out, candidate.most_rows)
-            X, y, told = self.shared.training(self.scheme, self.fold, train, candidate.uses_unpaired)
-            self._learnt[key] = train, self.shared.frame(X), y, told
-        return self._learnt[key]
+    scheme: str
+    fold: int
+    asked: pd.DataFrame
+    learnt: dict[tuple[bool, int | None], _Learnt]
 
 
-def _fit_fold(task: Task, shared: _Shared) -> list[Outcome]:
+def _fit_fold(task: Task, shared: _Shared | _Fold) -> list[Outcome]:
     """Fit candidates without one fold and predict the fold; what several of them need is worked out once."""
-    memo, fold = Memo(), _Fold(task, shared)
+    fold = shared if isinstance(shared, _Fold) else shared.part(task.scheme, task.fold, task.candidates)
+    memo = Memo()
     return [_fit_one(candidate, fold, memo) for candidate in task.candidates]
 
 
 def _fit_one(candidate: Candidate, fold: _Fold, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
-    shared, own = fold.shared, (candidate.name, fold.scheme, fold.fold)
-    train, rows, y, told = fold.learnt(candidate)
+    own, known = (candidate.name, fold.scheme, fold.fold), fold.learnt[candidate.uses_unpaired, candidate.most_rows]
     estimator = clone(candidate.estimator)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
-            campaigns = shared.campaigns_of(fold.scheme, fold.fold) if candidate.uses_unpaired else None
-            fitted = fit(estimator, rows, y, told, memo=memo, campaigns=campaigns)
+            fitted = fit(estimator, known.X, known.y, known.groups, memo=memo, campaigns=known.campaigns)
             seconds = time.perf_counter() - start
             predicted = _predict(fitted, fold.asked)
-            seen = drawn(train, MOST_SEEN)
-            e_in = e_out(shared.y[seen], _predict(fitted, shared.frame(shared.X[seen])))
+            e_in = e_out(known.seen_y, _predict(fitted, known.seen))
             used = selected_features(fitted)
         except Exception as error:
             seconds, why = time.perf_counter() - start, one_line(error)

@@ -89,6 +89,7 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
                 first.send_signal(signal.SIGKILL)
                 cluster.worker()
         assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
+        assert list(each.map(lambda task, shared: task + shared, [1, 2], None, {1: 5, 2: 7}.get)) == [6, 9]
     assert results == [10 * task for task in range(8)]
     assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
 
