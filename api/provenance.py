@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from ..arrays import in_parts
 from ..evaluation.selection import statement
 from ..hardware import EVERY, GPU
 from ..models.artifact import versions
@@ -156,7 +157,7 @@ def metrics_of(
         "schema": SCHEMA,
         "data": {
             "n": len(dataset),
-            "groups": len(np.unique(dataset.groups.astype(str))),
+            "groups": len(pd.unique(dataset.groups)),
             "host": dataset.host.name if dataset.host else None,
             "target": dataset.target.name,
             "metric": dataset.metric,
@@ -227,10 +228,11 @@ def data_hash(dataset: Dataset) -> str:
     digest = hashlib.sha256()
     for rows in (dataset, dataset.unpaired):
         if rows is not None:
-            with np.errstate(over="ignore"):
-                features = rows.X.to_numpy(np.float32)
-            for part in (features, rows.y):
-                digest.update(np.ascontiguousarray(part).tobytes())
+            for part in in_parts(len(rows.y)):
+                with np.errstate(over="ignore"):
+                    features = rows.X.iloc[part].to_numpy(np.float32)
+                digest.update(np.ascontiguousarray(features).data)
+            digest.update(np.ascontiguousarray(rows.y).data)
             for words in (rows.X.columns, rows.groups):
                 digest.update("\0".join(map(str, words)).encode())
     return digest.hexdigest()

@@ -115,7 +115,7 @@ class Competition:
 
         Of a model that left early there are the rows of the folds before. Texts are categories: each is held once.
         """
-        whole = {"group": dataset.groups.astype(str)}
+        whole: dict[str, Any] = {"group": dataset.groups}
         if "source" in dataset.rows:
             whole["source"] = dataset.rows["source"].to_numpy(dtype=object)
         parts: list[tuple[str, str, FloatArray]] = [
@@ -213,7 +213,7 @@ def compete(
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
     if len(dataset) < few and (told := joined(dataset.report.get("remarks", ()))):  # why there are so few
         raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
-    single = len(np.unique(dataset.groups.astype(str))) <= 10  # each group is left out by itself
+    single = len(pd.unique(dataset.groups)) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
     notes += _sampled((*analytic, *contestants), len(dataset), few)
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
@@ -362,7 +362,7 @@ def fit_all(
 
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
     """Return the schemes that the number of groups allows, and a remark where one is left out."""
-    count = len(np.unique(dataset.groups.astype(str)))
+    count = len(pd.unique(dataset.groups))
     if count >= 3:
         return tuple(SCHEMES), []
     only = f"{counted(count, 'group')} only"

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from ..arrays import BoolArray, FloatArray, IntArray
+from ..arrays import BoolArray, FloatArray, IntArray, in_parts
 from ..errors import DataError, one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..operators.operators import RUN
@@ -218,7 +218,7 @@ class _Shared:
         held_out = self.fold_of[scheme] == fold
         ways = dict.fromkeys((each.uses_unpaired, each.most_rows) for each in candidates)
         learnt = {way: self._learnt(scheme, fold, drawn(~held_out, way[1]), way[0]) for way in ways}
-        return _Fold(scheme, fold, self._frame(self.X.T[:, held_out].T), learnt)
+        return _Fold(scheme, fold, self._rows(held_out), learnt)
 
     def _learnt(self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool) -> _Learnt:
         """Return the rows to train on, then the unpaired ones: those of groups, and problems, that are not held out."""
@@ -227,16 +227,19 @@ class _Shared:
             told = self.groups, None if self.unpaired is None else self.unpaired[2]
         elif self.repeats is not None:
             told = self.repeats
-        X, y = self.X.T[:, train].T, self.y[train]  # column by column, as `_frame` takes them without a copy
+        X, y = self._rows(train), self.y[train]
         groups = None if told is None else told[0][train]
         if uses_unpaired and self.unpaired is not None:
             keep = self._kept(scheme, fold)
-            X, y = np.vstack([X, self.unpaired[0][keep]]), np.r_[y, self.unpaired[1][keep]]
+            X, y = self._frame(np.vstack([X, self.unpaired[0][keep]])), np.r_[y, self.unpaired[1][keep]]
             groups = None if told is None or told[1] is None else np.r_[told[0][train], told[1][keep]]
             if self.campaigns is not None:
                 campaigns = np.r_[self.campaigns[0][train], self.campaigns[1][keep]]
         seen = drawn(train, MOST_SEEN)
-        return _Learnt(self._frame(X), y, groups, campaigns, self._frame(self.X[seen]), self.y[seen])
+        return _Learnt(X, y, groups, campaigns, self._rows(seen), self.y[seen])
+
+    def _rows(self, rows: BoolArray) -> pd.DataFrame:
+        return self._frame(self.X.T.take(np.flatnonzero(rows), axis=1).T)  # column by column: no further copy
 
     def _frame(self, values: FloatArray) -> pd.DataFrame:
         return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
@@ -356,10 +359,13 @@ def _fit_one(candidate: Candidate, fold: _Fold, memo: Memo) -> Outcome:
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
-    predicted = np.asarray(fitted.predict(X), dtype=np.float64)
-    if predicted.shape != (len(X),):
-        raise ValueError(f"predicted an array of shape {predicted.shape} for {len(X)} rows")
-    return predicted
+    found = np.empty(len(X))
+    for rows in in_parts(len(X)):
+        predicted = np.asarray(fitted.predict(X.iloc[rows]), dtype=np.float64)
+        if predicted.shape != found[rows].shape:
+            raise ValueError(f"predicted an array of shape {predicted.shape} for {len(found[rows])} rows")
+        found[rows] = predicted
+    return found
 
 
 def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
@@ -501,7 +507,8 @@ def make_folds(
 def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:
     if len(groups) != n:
         raise ValueError(f"parameter groups of make_folds must have {n} entries, got {len(groups)}")
-    names, code, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    code, names = pd.factorize(groups, sort=True)
+    sizes = np.bincount(code)
     if len(names) < 2:
         found = f"all rows are of group {str(names[0])!r}" if len(names) else "there are no rows"
         raise DataError(

@@ -145,11 +145,8 @@ def deploy(
     inside = _within(dataset, predicted, result.folds, scheme)
     within = drawn(inside, LEARNT)
     known = dataset.y[within], predicted[within], dataset.groups[within]
-    learnt, scale = learn_difficulty(dataset.X, *known, scheme, rows=within), None
-    if learnt is not None:
-        scale = learnt.difficulty.scale(dataset.X, predicted)
-        scale[within] = learnt.scale
-    outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, scale=scale, within=within)
+    learnt = learn_difficulty(dataset.X, *known, scheme, rows=within)
+    outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, learnt=learnt, within=within)
     told = {scheme: {"known": (inside, learnt)}}
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
@@ -239,7 +236,7 @@ def _seconds(
 
 def _units(groups: NDArray[Any], scheme: str) -> int:
     """Return what `ENOUGH` counts of rows of such groups: rows where they are shuffled, groups where those are new."""
-    return len(groups) if scheme == "kfold" else len(np.unique(groups.astype(str)))
+    return len(groups) if scheme == "kfold" else len(pd.unique(groups))
 
 
 def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
@@ -319,7 +316,7 @@ def _of_new_devices(
     if by == (DEVICE_FAMILY,):
         return {STRANGER: (0, partial(calibrated, **grouped))} if len(np.unique(families)) >= LEAST_DEVICES else found
     elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
-    if len(np.unique(dataset.groups[elsewhere].astype(str))) >= LEAST_DEVICES:
+    if len(pd.unique(dataset.groups[elsewhere])) >= LEAST_DEVICES:
         near = {**grouped, "predicted": np.where(elsewhere, grouped["predicted"], np.nan)}
         found[SIBLING] = 0, partial(calibrated, **near)
     if (count := len(np.unique(families))) >= LEAST_DEVICES:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..arrays import BoolArray, FloatArray
+from ..arrays import BoolArray, FloatArray, in_parts
 from ..errors import DataError, few
 from ..features.catalogue import PERIODIC
 from ..remarks import Alike, Reasons, Remark, remark
@@ -130,6 +130,14 @@ class TrainedRange:
             reasons.extend(one._reasons(values[rows], distances), rows)
         common = self._distances(values).max(axis=1, initial=0.0) if self.own else furthest
         return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
+
+    def holds(self, X: pd.DataFrame) -> BoolArray:
+        """Return which rows of ``X`` do not leave the range, (n,), as `check` says."""
+        values = self._values(X)
+        found = np.ones(len(values), dtype=bool)
+        for one, rows in self._parts(values):
+            found[rows] = ~(one._distances(values[rows]) > 0).any(axis=1)
+        return found
 
     def places(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return where the first row of ``X`` lies: ``feature``, ``value``, ``low``, ``high``, ``place``, ``distance``.
@@ -282,12 +290,22 @@ def trained_range(X: pd.DataFrame) -> TrainedRange:
 
 
 def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
-    """Return whether each row, (n,), lies in the range of the features X (n × p) of the rows of all other folds."""
+    """Return whether each row, (n,), lies in the range of the features X (n × p) of the rows of all other folds.
+
+    Of a table of many rows some are looked at at a time.
+    """
     inside, numbers = np.zeros(len(X), dtype=bool), np.unique(folds).tolist()
-    ranges = {fold: trained_range(X[folds == fold]) for fold in numbers}
-    for fold in numbers if len(numbers) > 1 else ():
-        others, test = TrainedRange.together([ranges[one] for one in numbers if one != fold]), folds == fold
-        inside[test] = ~others.check(X[test]).extrapolated
+    if len(numbers) < 2:
+        return inside
+    parts = [(X.iloc[rows], folds[rows]) for rows in in_parts(len(X))]
+    ranges = {
+        fold: TrainedRange.together([trained_range(rows[of == fold]) for rows, of in parts if (of == fold).any()])
+        for fold in numbers
+    }
+    others = {fold: TrainedRange.together([ranges[one] for one in numbers if one != fold]) for fold in numbers}
+    for place, (rows, of) in zip(in_parts(len(X)), parts, strict=True):
+        for fold in np.unique(of).tolist():
+            inside[place][of == fold] = others[fold].holds(rows[of == fold])
     return inside
 
 

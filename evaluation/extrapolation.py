@@ -37,6 +37,7 @@ from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
 from .crossval import drawn, make_folds
 from .domain import OPERATORS, WIDENING, trained_range
+from .interval_scale import Learnt
 from .intervals import LEVEL, ConformalIntervals, Coverage, covered, log_ratio
 from .metrics import ape
 
@@ -98,11 +99,12 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
     if known.sum() < LEAST_ROWS_OF_LINE:
         return None
     x, y = values[known], dataset.y[known]
-    kinds = (dataset.rows["op"].astype(str) + " " + dataset.rows["compute_dtype"].astype(str)).to_numpy()[known]
+    named = dataset.rows["op"].astype(str) + " " + dataset.rows["compute_dtype"].astype(str)
+    kinds, names = pd.factorize(named[known], sort=True)
     line = _line(x, y)
-    if len(np.unique(kinds)) >= LEAST_KINDS:
+    if len(names) >= LEAST_KINDS:
         predicted = np.empty(len(y))
-        for kind in np.unique(kinds):
+        for kind in range(len(names)):
             a, b = _line(x[kinds != kind], y[kinds != kind])
             predicted[kinds == kind] = a + b * x[kinds == kind]
         intervals = ConformalIntervals("grouped").fit(y, predicted, kinds)
@@ -313,7 +315,7 @@ def learn_beyond(
     candidate: Candidate,
     scheme: str,
     predicted: FloatArray,
-    scale: FloatArray | None = None,
+    learnt: Learnt | None = None,
     within: BoolArray | None = None,
 ) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
@@ -327,8 +329,8 @@ def learn_beyond(
         What its intervals are calibrated for.
     predicted : ndarray of shape (n,)
         Its out-of-fold predictions under that scheme.
-    scale : ndarray of shape (n,), optional
-        How difficult each row is, as its intervals know it (`interval_scale`).
+    learnt : Learnt, optional
+        How difficult rows are, learnt from those ``within``.
     within : ndarray of bool, shape (n,), optional
         Rows on which the intervals inside the range are calibrated; all by default.
 
@@ -338,9 +340,13 @@ def learn_beyond(
         None where there are too few rows of different size, or the model cannot be fitted to the others.
     """
     within = np.ones(len(dataset), dtype=bool) if within is None else within
-    near = np.ones(len(dataset)) if scale is None else scale
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
-    dataset, predicted, within, near = dataset.taken(some), predicted[some], within[some], near[some]
+    told = some[within]  # which of the rows within are among these
+    dataset, predicted, within = dataset.taken(some), predicted[some], within[some]
+    near = np.ones(len(dataset))
+    if learnt is not None:
+        near = learnt.difficulty.scale(dataset.X, predicted)
+        near[within] = learnt.scale[told]
     ends, unpaired = _ends(dataset)
     if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:
         return None
@@ -502,8 +508,8 @@ def _coverage(
     within: BoolArray,
 ) -> Coverage:
     """Return what intervals did outside the range, calibrated without the groups that they are tested on."""
-    y, groups = dataset.y, dataset.groups.astype(str)
-    many = len(np.unique(groups)) >= 3
+    y, groups = dataset.y, dataset.groups
+    many = len(pd.unique(groups)) >= 3
     folds = make_folds("grouped" if many else "kfold", groups, len(y), 5)
     lower, upper = np.full((2, len(y)), np.nan)
     for fold in np.unique(folds):

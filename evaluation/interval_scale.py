@@ -183,7 +183,7 @@ def _learn(
     names: tuple[str, ...], columns: FloatArray, y: FloatArray, p: FloatArray, groups: NDArray[Any], scheme: str
 ) -> Learnt | None:
     """Return what `learn_difficulty` does, from its columns (n × (p + 1))."""
-    code = np.unique(groups, return_inverse=True)[1]
+    code = pd.factorize(groups, sort=True)[0]
     residuals = np.abs(log_ratio(y, p))
     if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
         return None

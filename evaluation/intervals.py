@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
@@ -109,7 +110,7 @@ class ConformalIntervals:
             Fewer than two groups under the scheme ``"grouped"``, or fewer than two rows.
         """
         residuals = log_ratio(observed, predicted) / _positive(scale)
-        code = np.unique(np.asarray(groups), return_inverse=True)[1]
+        code = pd.factorize(np.asarray(groups), sort=True)[0]
         self.levels_ = LEVELS if level is None else LEVELS[[_place(level)]]
         self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
         what, count = ("groups", self.groups_) if self.scheme == "grouped" else ("rows", self.rows_)
@@ -154,7 +155,7 @@ class ConformalIntervals:
         rows = out > 0
         residuals, near = log_ratio(observed, predicted)[rows], ((1 - out) * _positive(scale))[rows]
         out = (out * _positive(wider))[rows]
-        units = np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
+        units = pd.factorize(np.asarray(groups)[rows], sort=True)[0]
         found = ConformalIntervals(self.scheme)
         found.levels_ = self.levels_
         found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
@@ -293,7 +294,7 @@ def covered(
 ) -> Coverage:
     """Return how many rows lie between limits that were not calibrated on them; NaN limits hold none."""
     inside, width = (lower <= observed) & (observed <= upper), (upper - lower) / predicted
-    code = np.unique(groups, return_inverse=True)[1]
+    code = pd.factorize(groups, sort=True)[0]
     per_group = np.bincount(code, inside) / np.bincount(code)
     known = width[~np.isnan(width)]
     return Coverage(float(inside.mean()), float(np.median(known)) if len(known) else np.inf, float(per_group.mean()))

@@ -119,7 +119,7 @@ def summarise(
         errors = ape(observed, predicted)
         with np.errstate(over="ignore"):
             mean = errors.mean()
-            even = None if groups is None else pd.Series(errors).groupby(np.asarray(groups, dtype=str)).mean().mean()
+            even = None if groups is None else pd.Series(errors).groupby(np.asarray(groups)).mean().mean()
         figures = {
             "e_out": finite(mean),
             "e_out_groups": finite(even),

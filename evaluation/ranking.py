@@ -39,7 +39,7 @@ REPEATS: Final = 3
 MOST_ROWS: Final = 1000
 """Rows shuffled, of all folds together."""
 MOST_TRAINED: Final = 25_000
-"""Rows that a fit without a fold is made to: which features matter does not change from there on."""
+"""Rows that a fit without a fold is made to, and asked about: which features matter does not change from there on."""
 MOST_RISEN: Final = 50
 """Rows of which the prediction is looked at as a feature rises."""
 _ROWS_AT_ONCE: Final = 30_000
@@ -97,7 +97,8 @@ def held_out_importance(
             left_out = folds == fold
             fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED)
             share, most = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
-            X, y = dataset.X[left_out], dataset.y[left_out]
+            asked = drawn(left_out, MOST_TRAINED)
+            X, y = dataset.X[asked], dataset.y[asked]
             one = permutation_importance(fitted, X, y, repeats=REPEATS, seed=seed, max_rows=most)
             found = {name: found.get(name, 0.0) + share * value for name, value in one.items()}
             names = selected_features(fitted)

@@ -247,7 +247,7 @@ def _losses(errors: FloatArray, criterion: str) -> FloatArray:
 def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDArray[np.intp]:
     """Return the number of the unit that each row is resampled with."""
     rows = np.arange(len(np.asarray(groups))) if problems is None else problems
-    return np.unique(np.asarray(groups if scheme == "grouped" else rows), return_inverse=True)[1]
+    return pd.factorize(np.asarray(groups if scheme == "grouped" else rows), sort=True)[0]
 
 
 def _joined(code: NDArray[np.intp]) -> NDArray[np.intp]:

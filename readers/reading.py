@@ -712,7 +712,7 @@ def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Fo
         return []
     before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
     files = [found.labels[place] for place in sorted(before - after)]
-    found.leave_out(files, set(whole["device"]) - set(every["device"]))
+    found.leave_out(files, {*whole["device"].unique()} - {*every["device"].unique()})
     asked = ", ".join(map(str, conditions(where)))
     for file in files:
         found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)

@@ -85,7 +85,8 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
             names = [name for name in map(str, frame.columns) if not name.startswith("_")]
             close = difflib.get_close_matches(one.column, names, n=3) or names
             raise DataError(f"the table has no column {one.column!r}: try {few(close, _LISTED)}")
-        left = chosen[_meeting(chosen[one.column], frame[one.column], one)]
+        met = _meeting(chosen[one.column], frame[one.column], one)
+        left = chosen if met.all() else chosen[met]
         if left.empty:
             if same := [other for other in every[:place] if other.column == one.column]:
                 either = f"{same[0]},{','.join(one.texts)}"
