@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (each registers its readers)
     aiconfigurator,
     aiter,  # noqa: A004
     hipblaslt,
+    key_averages,
     kineto,
     miopen,
     ncu,
