@@ -102,7 +102,8 @@ class FeatureRecipe:
         found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
             levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
-            told = OTHER not in known and name != HOST_CAMPAIGN
+            unstated = _CATEGORY[name].needs == "measured" and {*known} == {UNSTATED}  # training says nothing of it
+            told = OTHER not in known and name != HOST_CAMPAIGN and not unstated
             for row in np.flatnonzero(~np.isin(levels, known)).tolist() if told else ():
                 level = str(levels[row])
                 if level not in new:

@@ -124,6 +124,12 @@ def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothin
     assert learn_matrix(found.assign(tuned=False), HOST, TARGET)[0].levels["host_campaign"] == ("none",)
 
 
+def test_what_the_host_ran_is_nothing_unusual_where_no_training_row_says_it():
+    recipe = learn_matrix(paired(rows(kernel="")), HOST, TARGET)[0]
+    assert recipe.levels["host_kernel"] == ("none",)
+    assert recipe.unseen(rows()) == [()] * 40
+
+
 def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: FeatureRecipe):
     new = rows(1, kernel="triton").assign(k=2048.0, family="blockscale", layout="TT")
     (ways,) = recipe.unseen(new)
