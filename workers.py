@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
@@ -39,6 +40,8 @@ PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "s
 """What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
 _ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
 """Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
+_LOST, _MEMORY = 3, "one task has ended several workers, most likely for memory: give each more, or fewer models"
+"""How often a task is begun again whose worker was lost with what it needs, and what is said then."""
 _ALONE = threading.Lock()
 
 
@@ -131,8 +134,8 @@ class Cluster:
         self._known: set[str] = set()
         self.look()
 
-    def look(self) -> int:
-        """Return how many workers there are; refuse new ones of other versions, and a cluster without any."""
+    def look(self) -> list[str]:
+        """Return the addresses of the workers; refuse new ones of other versions, and a cluster without any."""
         threads = self._threads()
         if not self._known.issuperset(threads):
             found: Any = self.client.get_versions(packages=[*PACKAGES])
@@ -142,7 +145,7 @@ class Cluster:
             if most > 1:
                 raise self.refused(f"worker {where} has {most} threads: start {most} workers of one thread instead")
             self._known.update(threads)
-        return len(threads)
+        return [*threads]
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has; where there is no worker, wait for one."""
@@ -212,53 +215,79 @@ async def _identity(address: str) -> None:
         await scheduler.close_rpc()
 
 
+class _Running(NamedTuple):
+    """A task that was begun: on which worker ("": whichever is free), and how often before."""
+
+    task: Any
+    home: str
+    lost: int
+
+
 class _Remote:
     """Workers of a cluster. What tasks share is sent once, a task again where its worker was lost.
 
-    All that is shared goes to each worker; a part of it to one, from which others have it whose tasks need it.
+    All that is shared goes to each worker. A part of it goes to the worker with the fewest tasks, and not before one is
+    free: none holds two for long.
     """
 
     def __init__(self, cluster: Cluster, ordered: bool) -> None:
         self._cluster, self._client, self._ordered = cluster, cluster.client, ordered
-        self._shared: tuple[Any, Future] | None = None
+        self._shared: tuple[Any, Future, str] | None = None
+        self._running: dict[Future, _Running] = {}
 
     def map(
         self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
     ) -> Iterator[R]:
         from distributed import CancelledError
 
-        waiting = iter(tasks)
-        running: dict[Future, T] = {}
+        def begun(task: T, lost: int = 0) -> dict[Future, _Running]:
+            held, home = self._held(shared if part is None else part(task), whole=part is None)
+            return {self._client.submit(_alone, function, task, held, pure=False): _Running(task, home, lost)}
+
+        waiting, todo = iter(tasks), list[T]()
         try:
             while True:
-                count = self._cluster.look()
-                for task in waiting if len(running) < 2 * count else ():
-                    running[self._begun(function, task, shared, part)] = task
-                    if len(running) >= 2 * count:
+                count = len(self._cluster.look())
+                while len(self._running) < 2 * count:
+                    todo = todo or [*islice(waiting, 1)]
+                    if not todo or (part and len(self._running) >= count and not self._has(part(todo[0]))):
                         break
-                if not running:
+                    self._running |= begun(todo.pop())
+                if not self._running:
                     return
-                for future in self._done(running):
-                    task = running.pop(future)
+                for future in self._done(self._running):
+                    task, _, lost = self._running.pop(future)
                     try:
                         result = self._result(future)
                     except CancelledError:  # who held what it needs was lost
-                        running = {self._begun(function, task, shared, part): task, **running}
+                        if lost == _LOST:
+                            raise DataError(_MEMORY) from None
+                        self._running = begun(task, lost + 1) | self._running
                     else:
                         yield result
         finally:
-            if running:
-                self._client.cancel([*running])
+            if self._running:
+                self._client.cancel([*self._running])
+                self._running = {}
 
-    def _begun(self, function: Callable[[T, S], R], task: T, shared: S, part: Callable[[T], S] | None) -> Future:
-        needed = shared if part is None else part(task)
-        known, held = self._shared or (None, None)
-        if held is None or known is not needed or held.status != "finished":
-            self._cluster.look()  # somebody has to be there
-            self._shared = held = None  # what no task needs any more goes before the next comes
-            held = self._client.scatter(needed, broadcast=part is None, hash=False)
-            self._shared = needed, held
-        return self._client.submit(_alone, function, task, held, pure=False)
+    def _has(self, needed: Any) -> bool:
+        """Whether this was sent last, and is still there."""
+        return self._shared is not None and self._shared[0] is needed and self._shared[1].status == "finished"
+
+    def _held(self, needed: S, whole: bool) -> tuple[Future, str]:
+        """Return what tasks need where they are done, and on which worker; sent where it is not there yet."""
+        if self._shared is None or not self._has(needed):
+            self._shared = None  # what no task needs any more goes before the next comes
+            for _ in range(1 + _LOST):
+                addresses, homes = self._cluster.look(), [each.home for each in self._running.values()]
+                home = "" if whole else min(addresses, key=homes.count)
+                where: dict[str, Any] = {"broadcast": True} if whole else {"workers": [home]}
+                with suppress(OSError, KeyError):  # a worker that is lost meanwhile
+                    self._shared = needed, self._client.scatter(needed, hash=False, **where), home
+                    break
+            else:
+                raise DataError(_MEMORY)
+        return self._shared[1:]
 
     def _done(self, running: dict[Future, Any]) -> list[Future]:
         """Return those that are done: the first alone where the order counts."""
@@ -284,8 +313,7 @@ class _Remote:
                         raise CancelledError(future.key) from None
                     limit *= 2
         except KilledWorker as error:
-            problem = "one task has ended several workers, most likely for memory: give each more, or fewer models"
-            raise DataError(problem) from error
+            raise DataError(_MEMORY) from error
         except CancelledError:
             raise
         except Exception:

@@ -249,7 +249,7 @@ def _worked_out(steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: 
     """Return what each step finds."""
     said, found = progress or (lambda *_: None), dict[int, Any]()
     costs = [step.cost for step in steps]
-    parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else jobs.look()
+    parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else len(jobs.look())
     whole = max(sum(costs) / parallel, *costs)
     said(0, len(steps), steps[0].label, whole)
     start, prior = perf_counter(), _PRIOR * whole
