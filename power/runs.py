@@ -192,13 +192,12 @@ class RunChoice:
         return float(self.table.loc[self.table["golden"], "time_us"].median())
 
 
-def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.DataFrame:
+def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
     """Return the executions with ``run`` (as given, else 0, 1, ...), ``execution`` and ``run_start_ns``.
 
     They are as `power.readings.check_executions` returns them; ``execution`` counts those of the kernel in its run,
-    from 1. Where no run is given, pauses from `pause_us` on separate runs; by default that is told from the gaps.
-    Raises DataError: no run is given and the gaps do not tell, a run comes back after another, or executions are out of
-    order.
+    from 1. Where no run is given, the gaps tell how long the pauses are that separate runs. Raises DataError:
+    no run is given and the gaps do not tell, a run comes back after another, or executions are out of order.
     """
     rows = executions.copy()
     if "run" in rows:
@@ -211,8 +210,7 @@ def group_runs(executions: pd.DataFrame, pause_us: float | None = None) -> pd.Da
             raise DataError(f"run {again} comes back after another run: sort the executions")
     else:
         gaps = (rows["start_ns"] - rows["end_ns"].shift()).to_numpy(dtype=float)[1:]
-        pause = _clear_pause(gaps) if pause_us is None else 1e3 * pause_us
-        rows["run"] = np.concatenate([[0], np.cumsum(gaps >= pause)]).astype(np.int64)
+        rows["run"] = np.concatenate([[0], np.cumsum(gaps >= _clear_pause(gaps))]).astype(np.int64)
     within = rows.groupby(["run", "kernel"], sort=False)
     if "execution" not in rows:
         rows["execution"] = within.cumcount() + 1

@@ -102,7 +102,6 @@ def miss_rates(
     cache_mb: Sequence[float],
     *,
     instructions: float | None = None,
-    line_bytes: int = LINE_BYTES,
     benchmark: str = "trace",
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki.
@@ -115,8 +114,6 @@ def miss_rates(
         Sizes of the GPU, and the cache of each, MiB.
     instructions : float, optional
         Of the traced run; without it misses are counted per thousand accesses.
-    line_bytes : int
-        Of the cache.
     benchmark : str
         Name of the rows.
 
@@ -133,7 +130,7 @@ def miss_rates(
         raise ParameterError("instructions", f"must be above 0, got {instructions:g}")
     if not len(addresses):
         raise DataError("the trace holds no address")
-    distances = stack_distances(np.asarray(addresses) // line_bytes)
+    distances = stack_distances(np.asarray(addresses) // LINE_BYTES)
     thousands = (len(distances) if instructions is None else instructions) / 1000
-    misses = [float((distances >= mb * 2**20 / line_bytes).sum()) / thousands for mb in cache_mb]
+    misses = [float((distances >= mb * 2**20 / LINE_BYTES).sum()) / thousands for mb in cache_mb]
     return pd.DataFrame({"benchmark": benchmark, "size": sizes, "performance": np.nan, "mpki": misses, "unit": "CU"})

@@ -29,9 +29,7 @@ def test_runs_are_told_by_the_gaps() -> None:
     assert (rows["run_start_ns"] == rows.groupby("run")["start_ns"].transform("min")).all()
 
 
-def test_a_pause_may_be_stated() -> None:
-    rows = executions([[100, 100], [100, 100]], gap_us=50, pause_us=100)
-    assert group_runs(rows, pause_us=60)["run"].tolist() == [0, 0, 1, 1]
+def test_one_run_alone_shows_no_pause() -> None:
     with pytest.raises(DataError, match="runs"):
         group_runs(executions([[100, 100, 100]]))
 
