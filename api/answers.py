@@ -18,7 +18,7 @@ from ..readers.files import PARQUET, WORKBOOK, csv_header, head, parquet_columns
 from ..readers.tidy import numbers_or_text
 from ..report.figures import intervals
 from ..report.forecast import SCHEMA, SPREAD_OF
-from ..report.notebook import framed
+from ..report.notebook import Figures, framed
 from ..report.predictions import ABOUT, write_file
 from ..table.measurements import prediction_columns
 
@@ -60,6 +60,9 @@ class Prediction:
 
     frame: pd.DataFrame
     report: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", Figures(self.report))
 
     def save(self, out: str | Path) -> None:
         """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.

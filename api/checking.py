@@ -32,7 +32,7 @@ from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
-from ..report.notebook import framed
+from ..report.notebook import Figures, framed
 from ..report.predictions import Identity, write_file
 from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder, read_run
 from ..report.training import left_out, training_document
@@ -394,6 +394,9 @@ class Advice:
 
     batch: pd.DataFrame
     report: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", Figures(self.report))
 
     def document(self) -> Document:
         """Return the advice as `report` shows it."""

@@ -26,7 +26,7 @@ from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPl
 from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces
 from ..report.document import Document
-from ..report.notebook import framed
+from ..report.notebook import Figures, framed
 from ..report.profilers import counters_document, plan_document
 from ..table.conditions import Where
 from ..table.counters import per_pass
@@ -266,6 +266,9 @@ class CounterChoice:
     trials: tuple[Trial, ...]
     passes: list[list[str]]
     report: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", Figures(self.report))
 
     @property
     def table(self) -> pd.DataFrame:

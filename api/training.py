@@ -34,7 +34,7 @@ from ..report import figures
 from ..report.document import Bar, Bars, origin
 from ..report.formats import percent
 from ..report.html import Answer, page, slid
-from ..report.notebook import framed, notebook_progress
+from ..report.notebook import Figures, framed, notebook_progress
 from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
 from ..report.training import left_out, training_document
 from ..report.training import metric as label_of
@@ -139,7 +139,7 @@ class Run:
         fresh: Trained | None = None,
         folder: Path | None = None,
     ) -> None:
-        self.metrics = metrics
+        self.metrics: dict[str, Any] = Figures(metrics)
         self.predictions = predictions
         self.trained = trained
         self.folder = folder
@@ -161,13 +161,14 @@ class Run:
     def selected(self) -> dict[str, Any]:
         """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
         chosen = self.metrics["model"]["scheme"]
-        return next(dict(cv["selected"]) for cv in self.metrics["cv"] if cv["scheme"] == chosen)
+        found = next(cv["selected"] for cv in self.metrics["cv"] if cv["scheme"] == chosen)
+        return Figures({name: found[name] for name in ("name", "e_out", "interval") if name in found} | found)
 
     @property
     def provenance(self) -> dict[str, Any]:
         """How the run was asked for, files with hashes, conditions, seed, date, machine, versions; {} of older runs."""
         known = self.metrics.get("provenance")
-        return {**known, "versions": self.metrics.get("versions")} if known else {}
+        return Figures(known, versions=self.metrics.get("versions")) if known else {}
 
     @property
     def dataset(self) -> Dataset:

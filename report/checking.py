@@ -35,7 +35,7 @@ from .document import (
     rows,
     upcoming,
 )
-from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, styled
+from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, name_farthest, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
 from .learning import anew
 from .training import left_out, title
@@ -301,7 +301,12 @@ def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
                 ids=part.index.tolist(), mode="markers", marker=marker, hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
             )
         )  # fmt: skip
+    shown = table.reset_index(drop=True)
+    ratio = shown["observed"] / shown["predicted"]
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
+    name_farthest(
+        figure, np.log10(shown["predicted"]), ratio.where(ratio > 1), [escape(str(one)) for one in shown["group"]]
+    )
     if found.shift is not None:
         figure.add_hrect(y0=found.shift.lower, y1=found.shift.upper, fillcolor=BASELINE, opacity=0.25, line_width=0)
     figure.update_xaxes(type="log", title="predicted: " + escape(quantity(metric).label), gridcolor=GRID)

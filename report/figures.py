@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
-from .formats import percent
+from .formats import percent, shortened
 from .run_folder import beside, ordered, reference
 
 Row = Mapping[str, Any]
@@ -66,7 +66,10 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
         _add_points(figure, baseline["name"], observed, law, BASELINE, where)
     line = {"color": NEUTRAL, "width": 2}
     figure.add_trace(go.Scatter(name="observed", x=place, y=_short(observed), mode="lines", line=line), row=1, col=1)
-    _add_points(figure, name, observed, rows["predicted"].to_numpy(dtype=float), SELECTED, where)
+    predicted = rows["predicted"].to_numpy(dtype=float)
+    _add_points(figure, name, observed, predicted, SELECTED, where)
+    ape = 100 * np.abs(predicted - observed) / observed
+    name_farthest(figure, place, np.maximum(ape, LEAST_APE), where, row=2, col=1)
     for error in (1, 10):
         figure.add_hline(y=error, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
     decades = [10.0**power for power in range(-9, 13)]
@@ -217,6 +220,14 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         covered = go.Scatter(name=str(way), x=x, y=100 * part["coverage"], line=line, showlegend=False)
         figure.add_trace(covered, row=2, col=1)
     rule = table.drop_duplicates("rows", keep="last")
+    lines = [(str(way), part["rows"], part["e_out"], figure.data[2 * place].line.color)
+             for place, (way, part) in enumerate(table.groupby("way", sort=False))]  # fmt: skip
+    lines.append(("affine", rule["rows"], rule["affine"], BASELINE))
+    for place, (way, x, y, colour) in enumerate(sorted(lines, key=lambda line: -line[2].iloc[-1])):
+        at = (place + 1) * len(x) // (len(lines) + 1)  # names stand apart, for lines may lie close; the lowest beneath
+        shift = {"ax": 0, "ay": 26 if place == len(lines) - 1 else -26}
+        label = f"{escape(way)} {percent(y.iloc[at])}"
+        figure.add_annotation(_named(label, float(np.log10(x.iloc[at])), y.iloc[at], colour, **shift), row=1, col=1)
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
     figure.add_trace(go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1)
     figure.add_hline(y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
@@ -420,6 +431,26 @@ def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike,
     across, up = np.log10(np.asarray(x, dtype=float)), np.log10(np.asarray(y, dtype=float))
     at = (place + 1) * len(across) // (count + 1)
     figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
+
+
+def name_farthest(figure: go.Figure, at: ArrayLike, off: ArrayLike, names: Sequence[str], **panel: Any) -> None:
+    """Write beside the farthest off of each third of the points its name, so that names do not meet.
+
+    ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are off, on a logarithmic
+    axis; what is not known is passed over.
+    """
+    across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
+    known = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
+    if not len(known):
+        return
+    low, high = across[known].min(), across[known].max()
+    third = np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int)
+    for place in np.unique(third):
+        part = known[third == place]
+        worst = part[np.argmax(up[part])]
+        shift = {"ax": (30, 0, -30)[place], "ay": -28, "xanchor": ("left", "center", "right")[place]}
+        look = _named(shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift)
+        figure.add_annotation(look, **panel)
 
 
 def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:

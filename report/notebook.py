@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ..output import visible
 from .document import Bars, Column, Document, Line, Lines, Listing, Section
-from .formats import NONE, clock, shortened, significant
+from .formats import NONE, clock, counted, shortened, significant
 from .html import frame
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ MOST: Final = 1000
 """Rows that a frame holds."""
 _WIDTH: Final = 40
 """Characters of a text."""
+_FEW: Final = 8  # values of a dictionary that are written out
 _LINE: Final = 100  # characters of a line of progress
 _HEIGHT: Final = (110, 31, 460)
 """Pixels of a frame: beside its rows, of a row, at most."""
@@ -53,6 +54,36 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
     least, each, most = _HEIGHT
     beside = 40 + 26 * len(bars.bars) if bars else 0
     return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
+
+
+class Figures(dict[str, Any]):
+    """A dictionary that shells and notebooks show with a line for each figure, what lies deeper as a count.
+
+    Examples
+    --------
+    >>> Figures(name="OLS", e_out=5.5512, ir={"1": 9.0, "5": 40.0})
+    name   OLS
+    e_out  5.551
+    ir     1: 9, 5: 40
+    """
+
+    def __repr__(self) -> str:
+        width = max(map(len, map(str, self)), default=0)
+        return visible("\n".join(f"{name!s:{width}}  {_told(value)}" for name, value in self.items()))
+
+
+def _told(value: object) -> str:
+    """Return a value of `Figures` in a few words."""
+    if isinstance(value, float):
+        return significant(value)
+    parts = [*value.values()] if isinstance(value, dict) else [*value] if isinstance(value, list | tuple) else None
+    if parts and (len(parts) > _FEW or any(isinstance(one, dict | list) for one in parts)):
+        return counted(len(parts), "entry", "entries")
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_told(one)}" for name, one in value.items()) or NONE
+    if parts is not None:
+        return ", ".join(map(_told, parts)) or NONE
+    return NONE if value is None else str(value)
 
 
 def notebook_progress(title: str) -> Report | None:

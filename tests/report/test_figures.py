@@ -177,3 +177,20 @@ def test_a_figure_keeps_what_it_says_and_takes_the_look_of_the_page():
     assert [(axis.title.text, axis.title.font.size) for axis in (look.xaxis, look.yaxis)] == [("rows", 14), ("µs", 14)]
     shown = figures.styled(go.Figure(layout={"legend": {"title": {"text": "was"}}}), 99, {"title": "is"}).layout
     assert shown.legend.title.text == "is"
+
+
+def test_the_farthest_off_of_each_third_are_named() -> None:
+    off = np.array([1.0, 9.0, 2.0, 3.0, np.nan, 8.0, 1.0, 1.0, 7.0])
+    figure = go.Figure()
+    figures.name_farthest(figure, np.arange(9), off, list("abcdefghi"))
+    assert [one.text for one in figure.layout.annotations] == ["b", "f", "i"]
+
+
+def test_each_way_of_a_learning_curve_is_named_once_beside_it() -> None:
+    rows = [
+        {"rows": count, "way": way, "e_out": error, "least": error, "greatest": error, "coverage": 0.9, "affine": 9.0}
+        for way, error in (("target alone", 17.0), ("from the host", 7.0))
+        for count in (10, 30)
+    ]
+    names = [one.text for one in figures.learning(pd.DataFrame(rows), 0.9).layout.annotations]
+    assert sorted(names) == ["affine 9.0 %", "from the host 7.0 %", "target alone 17.0 %"]
