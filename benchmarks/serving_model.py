@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from sklearn.ensemble import ExtraTreesRegressor
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
@@ -29,6 +30,7 @@ from ..readers import read
 from ..workloads import serving_model as process
 from ..workloads.serving import described
 from ..workloads.serving_model import BASES, FAR, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
+from ..workloads.serving_trees import NODE, WORDS, Trees, columns
 from .forecast_releases import RUNS, published_runs
 from .kernel_reach import AMD, slower
 from .shared_data import SHARED_DATA
@@ -197,6 +199,32 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
     return Learnt(replace(fit, centre=centre, weights=weights), at, missing, base, shares, factor)
 
 
+def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
+    """Return trees that learnt what the law misses of the same rows."""
+    own = runs.iloc[learnt.at]
+    words = tuple((name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word)
+    asked = columns(runs, points.steps, learnt.shares, words)[learnt.at]
+    missed = np.clip(learnt.missing[learnt.at] - learnt.fit.centre, -FAR, FAR)
+    return packed(
+        ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7, random_state=0).fit(asked, missed), words
+    )
+
+
+def packed(forest: ExtraTreesRegressor, words: Sequence[tuple[str, str]] = ()) -> Trees:
+    """Return a fitted forest as nodes, whose last columns are of these words."""
+    nodes = []
+    for one in (tree.tree_ for tree in forest.estimators_):
+        inner, at = one.children_left >= 0, np.arange(one.node_count)
+        if (one.children_left[inner] != at[inner] + 1).any():
+            raise FlopcastError("scikit-learn no longer numbers the nodes of a tree depth first")
+        tree = np.zeros(one.node_count, NODE)
+        tree["trait"] = np.where(inner, one.feature, -1)
+        tree["skip"] = np.where(inner, one.children_right - at, 0)
+        tree["number"] = np.where(inner, one.threshold, one.value[:, 0, 0])
+        nodes.append(tree)
+    return Trees(np.concatenate(nodes), np.cumsum([0, *(len(tree) for tree in nodes[:-1])]), tuple(words))
+
+
 def asked_of(
     learnt: Learnt, points: Points, pairs: Pairs, rows: np.ndarray, users: FloatArray, new: str
 ) -> dict[str, FloatArray]:
@@ -263,7 +291,11 @@ def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any
             continue
         mask = usable.copy()
         mask[hidden] = False
-        one = asked_of(learn(points, pairs, times, time, mask), points, pairs, rows, users, question)
+        learnt = learn(points, pairs, times, time, mask)
+        one = asked_of(learnt, points, pairs, rows, users, question)
+        if time in TREES:
+            trees = grown(learnt, points, runs)
+            one["trees"] = trees.predicted(columns(runs, points.steps, learnt.shares, trees.words)[rows])
         found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
         if log is not None:
             print(time, question, len(rows), _percent(one["missed"]), _percent(one["law"]), file=log, flush=True)
@@ -283,27 +315,36 @@ def _percent(missed: Any) -> tuple[float, float]:
     return round(100 * float(error.mean()), 1), round(100 * float(np.median(error)), 1)
 
 
-def trusted(found: pd.DataFrame, runs: pd.DataFrame, points: Points) -> tuple[pd.DataFrame, dict[str, float]]:
+def trusted(
+    found: pd.DataFrame, runs: pd.DataFrame, points: Points
+) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
     The part for a group is chosen on the other groups of its question, that for later runs on the runs before them;
     what ships, on all. Later runs take the least part of all that they rest on.
     """
     parts, found = {}, found.copy()
+    choices = [(part, 0.0) for part in PARTS]
+    if "trees" in found:
+        choices += [(part / 2, part / 2) for part in PARTS[1:]]
 
-    def least(own: pd.DataFrame) -> float:
-        return min(PARTS, key=lambda part: sum(_percent(own["law"] - part * (own["law"] - own["missed"]))))
+    def left(own: pd.DataFrame, part: Any) -> pd.Series:
+        of_process, of_trees = np.asarray(part).T
+        rest = own["law"] - of_process * (own["law"] - own["missed"])
+        return rest - of_trees * own["trees"] if "trees" in own else rest
+
+    def least(own: pd.DataFrame) -> tuple[float, float]:
+        return min(choices, key=lambda part: sum(_percent(left(own, part))))
 
     for basis in BASES[1:5]:
         own = found[found["question"] == basis]
         parts[basis] = least(own)
         for group, rows in own.groupby("group"):
-            part = least(own[own["group"] != group])
-            found.loc[rows.index, "missed"] = rows["law"] - part * (rows["law"] - rows["missed"])
+            found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
     before, own = (found[found["question"] == name] for name in (BETWEEN, NEW_RELEASE))
     chosen = {**parts, NEW_RELEASE: least(before)}
-    part = np.array([min(chosen.get(one, 1.0) for one in basis) for basis in _later_bases(own, runs, points)])
-    found.loc[own.index, "missed"] = own["law"] - part * (own["law"] - own["missed"])
+    part = [process.trusted(basis, chosen) for basis in _later_bases(own, runs, points)]
+    found.loc[own.index, "missed"] = left(own, np.reshape(part, (-1, 2)))
     return found.drop(before.index), {**parts, NEW_RELEASE: least(pd.concat([before, own]))}
 
 
@@ -316,7 +357,9 @@ def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> lis
 
 
 PARTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Of what the law misses, that may be added."""
+"""Of what the law misses, that may be added: as the process says, or as the mean of process and trees does."""
+TREES: Final = ("ttft_ms",)
+"""Of the other time the process alone errs less, whatever is new."""
 
 
 def spreads(found: pd.DataFrame, queued: np.ndarray) -> dict[str, tuple[float, float]]:
@@ -428,8 +471,9 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
     for time in TIMES:
         pairs = Pairs.of(points, _start(time, 0))
         found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
-        every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)).fit
-        fits[time] = replace(every, spreads=spreads(found[time], queued), trust=trust)
+        every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool))
+        trees = grown(every, points, runs) if time in TREES else None
+        fits[time] = replace(every.fit, spreads=spreads(found[time], queued), trust=trust, trees=trees)
     wide = unknown_vendor(runs, longer)
     fits["tpot_ms"] = replace(fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, BASES[5]: (wide, wide)})
     one, other = (fits[time].spreads for time in TIMES)

@@ -3,8 +3,9 @@
 The parts of `laws.serving_steps` are summed with constants that were fitted to the runs of each engine and client; what
 the logarithm of a measured time then lacks is a Gaussian process over the settings (Rasmussen and Williams, "Gaussian
 Processes for Machine Learning", MIT Press 2006, chapter 2). Its covariance is a sum of terms: of all runs, and of those
-that share the engine, the release, the client, the model, the GPU or the configuration. An answer is as wide as the
-errors were of runs whose own configuration, model, GPU, engine or vendor was left out (`BASES`).
+that share the engine, the release, the client, the model, the GPU or the configuration. Where a model, a GPU or an
+engine is new, a first token is the mean of what it and trees say (`workloads.serving_trees`). An answer is as wide as
+the errors were of runs whose own configuration, model, GPU, engine or vendor was left out (`BASES`).
 
 The file holds settings and numbers, no code: `datasets/serving_model.parquet`, made by `benchmarks.serving_model`.
 Times to the first token are those of a client that keeps ``concurrency`` requests under way from the start.
@@ -13,6 +14,7 @@ Times to the first token are those of a client that keeps ``concurrency`` reques
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -34,6 +36,7 @@ from ..operators.kinds.serving_run import FIGURES
 from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
+from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
 BASES: Final = ("known setting", "new setting", "new model", "new GPU", "new engine", "new vendor")
@@ -83,8 +86,11 @@ class Fit:
         Of the covariances with each run; 0 where a run did not measure this time.
     spreads : mapping of str to (float, float)
         Standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with a queue.
-    trust : mapping of str to float
-        By `BASES`, how much of what the law misses is added: 0 leaves it to the law, where that erred less.
+    trust : mapping of str to (float, float)
+        By `BASES`, how much is added of what the process and the trees say that the law misses: 0 and 0 leave it to the
+        law, where that erred less.
+    trees : Trees, optional
+        None where they helped no answer.
     """
 
     constants: Mapping[str, FloatArray]
@@ -94,7 +100,8 @@ class Fit:
     centre: float
     weights: FloatArray
     spreads: Mapping[str, tuple[float, float]]
-    trust: Mapping[str, float] = field(default_factory=dict)
+    trust: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    trees: Trees | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,7 @@ class ServingModel:
     about: Mapping[str, Any] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
 
-    def _logs(self, here: Points, time: str, trust: FloatArray) -> FloatArray:
+    def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
         fit, there = self.fits[time], self._points
         base, shares = summed(here, fit, time)
@@ -154,7 +161,11 @@ class ServingModel:
         known, known_shares = there.part(used), summed(there, fit, time)[1][used]
         for places in np.array_split(np.flatnonzero(sure), max(1, sure.sum() // 1024)):
             added = covariance(here.part(places), known, shares[places], known_shares, fit) @ fit.weights[used]
-            found[places] = base[places] + fit.centre + trust[places] * added
+            found[places] = base[places] + fit.centre + trust[places, 0] * added
+        places = np.flatnonzero(sure & (trust[:, 1] > 0))
+        if fit.trees is not None and len(places):
+            asked = columns(rows, here.steps, shares, fit.trees.words)[places]
+            found[places] += trust[places, 1] * fit.trees.predicted(asked)
         return found
 
     @cached_property
@@ -180,8 +191,8 @@ class ServingModel:
             fit = self.fits[time]
             known = {name: codes[fit.weights != 0] for name, codes in self._points.names.items()}
             rests = [(TWO_RUNS,) if two else basis for basis, two in zip(bases(names, known), measured, strict=True)]
-            trust = np.array([min(fit.trust.get(one, 1.0) for one in basis) for basis in rests])
-            values[time] = np.exp(self._logs(here, time, trust))
+            trust = np.array([trusted(basis, fit.trust) for basis in rests]).reshape(-1, 2)
+            values[time] = np.exp(self._logs(rows, here, time, trust))
             spreads[time] = np.array(
                 [spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)]
             )
@@ -292,11 +303,15 @@ class ServingModel:
                 "centre": round(fit.centre, 6),
                 "spreads": {name: np.round(both, 5).tolist() for name, both in fit.spreads.items()},
                 "trust": dict(fit.trust),
+                "trees": fit.trees and fit.trees.to_json(),
             }
-        said = {"flopcast": "serving model 1", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
+        said = {"flopcast": "serving model 2", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
         said["slower"] = json.dumps({name: round(value, 4) for name, value in self.slower.items()})
-        columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(said)
-        pq.write_table(columns, file, compression="zstd", compression_level=19, version="2.6")
+        columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
+        # beside the schema, which is written twice
+        with pq.ParquetWriter(file, columns.schema, compression="zstd", compression_level=19, version="2.6") as writer:
+            writer.write_table(columns)
+            writer.add_key_value_metadata(said)
 
 
 def load(file: Path) -> ServingModel:
@@ -310,8 +325,9 @@ def load(file: Path) -> ServingModel:
     import pyarrow.parquet as pq  # here: a forecast of one batch asks no model of serving
 
     try:
-        table = pq.read_table(file)
-        said = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
+        with pq.ParquetFile(file) as opened:
+            table = opened.read()
+            said = {name.decode(): text.decode() for name, text in (opened.metadata.metadata or {}).items()}
         state, about = json.loads(said["fits"]), json.loads(said["about"])
         slower = {str(name): float(value) for name, value in json.loads(said.get("slower", "{}")).items()}
         runs = table.to_pandas()
@@ -326,7 +342,8 @@ def load(file: Path) -> ServingModel:
                 centre=float(one["centre"]),
                 weights=runs.pop(f"weight_{time}").to_numpy(dtype=np.float64),
                 spreads={name: (float(alone), float(crowd)) for name, (alone, crowd) in one["spreads"].items()},
-                trust={name: float(part) for name, part in one["trust"].items()},
+                trust={name: (float(process), float(trees)) for name, (process, trees) in one["trust"].items()},
+                trees=one["trees"] and Trees.from_json(one["trees"]),
             )
         missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
         if missing or any(not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()):
@@ -335,10 +352,12 @@ def load(file: Path) -> ServingModel:
             known = [*fit.constants.values(), fit.terms, fit.lengths, fit.weights, *fit.spreads.values()]
             if not all(
                 np.isfinite(one).all()
-                for one in (*known, fit.noise, fit.centre, [*fit.trust.values(), *slower.values()])
+                for one in (*known, fit.noise, fit.centre, *fit.trust.values(), [*slower.values()])
             ):
                 raise ValueError("a number is not finite")
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (
+        *(OSError, KeyError, ValueError, TypeError, AttributeError, OverflowError, zlib.error, pa.ArrowException),
+    ) as error:
         raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
     return ServingModel(runs, fits, about, slower)
 
@@ -618,6 +637,11 @@ def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> l
         new = (new[:-1] if len(new) > 1 else new) or BASES[:1]  # the configuration is new with any of them
         found.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return found
+
+
+def trusted(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """Return the parts of the process and the trees that an answer has, which rests on all of these (`Fit.trust`)."""
+    return min((table.get(one, (1.0, 0.0)) for one in basis), key=lambda parts: (sum(parts), parts[0]))
 
 
 def spread_of(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int) -> float:

@@ -28,6 +28,7 @@ from flopcast.workloads.serving_model import (
     shipped,
     summed,
 )
+from flopcast.workloads.serving_trees import NODE, Trees
 
 RUN: dict[str, Any] = {
     "op": "serving", "device": "H200 SXM", "model": "llama-3.1-70b", "engine": "vllm", "dtype_a": "fp8",
@@ -167,3 +168,31 @@ def test_runs_of_a_table_are_added_by_calibrate_and_read_by_forecast(
     assert found.ways.query("tp == 8 and ep == 1")["tpot_ms"].to_numpy() == pytest.approx(20.0, rel=0.25)
     with pytest.raises(DataError, match="no model of serving"):
         forecast("mixtral-8x7b", release=str(tmp_path / "runs.parquet"), **asked_of)
+
+
+def test_trees_answer_for_first_tokens_where_something_is_new() -> None:
+    whole = shipped()
+    alone = replace(whole, fits={name: replace(fit, trees=None) for name, fit in whole.fits.items()})
+    known = whole.runs.query("engine_version != '' and apart == ''").iloc[[0]].assign(op="serving")
+    rows = pd.concat([known, asked({"model": "mixtral-8x7b"})], ignore_index=True)
+    with_trees, without = whole.served(rows), alone.served(rows)
+    assert with_trees.tpot_ms == pytest.approx(without.tpot_ms)
+    assert (with_trees.ttft_ms == without.ttft_ms).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "nodes", [[(0, 0, 1.0)], [(0, 2, 1.0), (-1, 0, 1.0)], [(-1, 0, np.inf)], [], [(99, 1, 1.0), (-1, 0, 1.0)]]
+)
+def test_trees_that_lead_nowhere_are_refused(nodes: list[tuple[int, int, float]]) -> None:
+    said = Trees(np.array(nodes, NODE), np.zeros(1, np.intp), ()).to_json()
+    with pytest.raises(ValueError, match="trees of serving"):
+        Trees.from_json(said)
+
+
+def test_trees_are_the_same_once_read() -> None:
+    trees = Trees(
+        np.array([(0, 2, 1.0), (-1, 0, 3.0), (-1, 0, 5.0)], NODE), np.zeros(1, np.intp), (("engine", "vllm"),)
+    )
+    again = Trees.from_json(trees.to_json())
+    assert again.predicted(np.array([[0.5], [1.5]])).tolist() == [3.0, 5.0]
+    assert again.words == trees.words
