@@ -118,7 +118,8 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
         rows, times = _with_times(table, options, source)
     except DataError as error:  # all that is missing is said at once
         told = str(error).removeprefix(f"{source}: ")
-        raise DataError("; ".join([told, *_lacking(columns, options, ("op", "device"))]), source=source) from None
+        more = _lacking(columns, options, ("op", "device"))
+        raise DataError("; ".join([told, *(more[:-1] if "(columns: " in told else more)]), source=source) from None
     plain = {_plain(str(name)): name for name in reversed(rows.columns)}
     names = {}
     for name, others in ALIASES.items():
