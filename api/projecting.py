@@ -270,6 +270,7 @@ def project_traces(
     uncertainty: str = "",
     sweep: str | Sequence[str] = (),
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     need: float | None = None,
     interval: float = 0.9,
     samples: int = 256,
@@ -325,6 +326,8 @@ def project_traces(
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
     default : mapping of str to str, optional
         Values of columns that the traces lack.
+    rename : mapping of str to str, optional
+        Names of columns in the tables of ``correct`` and ``power``, as for `read`.
     need : float, optional
         Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else which measurements would
         reach that (`projection.uncertainty.need_of`).
@@ -352,8 +355,9 @@ def project_traces(
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
     if wanted is None and laws.world is None and not sweeps and durations is None:
         raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
-    inputs = Inputs(laws, wanted, known, Options(defaults=dict(default or {}), calls=True), correct, durations)
-    watts = measured_power(load_measurements(power).frame) if power else None
+    reading = Options(defaults=dict(default or {}), calls=True, renames=dict(rename or {}))
+    inputs = Inputs(laws, wanted, known, reading, correct, durations)
+    watts = measured_power(load_measurements(power, rename=rename).frame) if power else None
     drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts, "need": need}
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
@@ -432,7 +436,7 @@ class Inputs:
     @cached_property
     def measured(self) -> pd.DataFrame | None:
         """The measurements that correct the law, read once."""
-        return load_measurements(self.correct).frame if self.correct else None
+        return load_measurements(self.correct, rename=self.options.renames).frame if self.correct else None
 
     def host(self, label: str, trace: Annotated) -> GPU:
         """Return the GPU that a trace was made on."""
@@ -548,6 +552,7 @@ def project_job(
     host: Device | None = None,
     correct: Sequence[Path | str] = (),
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     **laws: Any,
 ) -> ProjectedJob:
     """Project the traces of several ranks of one job to another GPU, replayed together.
@@ -560,7 +565,7 @@ def project_job(
         Files and folders: one trace for each rank, of the same steps.
     target : str, Path or GPU, optional
         The target; by default the GPU measured.
-    host, correct, default
+    host, correct, default, rename
         As for `projecting.project_traces`.
     **laws
         As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``model``, ``network``,
@@ -583,7 +588,8 @@ def project_job(
         found.ranks[["rank", "waiting_us", "last"]]
     """
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
-    inputs = Inputs(laws_of(**laws), wanted, known, Options(defaults=dict(default or {}), calls=True), correct)
+    reading = Options(defaults=dict(default or {}), calls=True, renames=dict(rename or {}))
+    inputs = Inputs(laws_of(**laws), wanted, known, reading, correct)
     read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:

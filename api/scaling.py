@@ -142,6 +142,7 @@ def scale(
     f_mem: float | None = None,
     law: str | Sequence[str] | None = None,
     where: Where = None,
+    rename: Mapping[str, str] | None = None,
     scenario: str = "strong",
     interval: float = 0.9,
 ) -> Scaling:
@@ -165,6 +166,8 @@ def scale(
         Each by a part of its name (`scaling.prediction.LAWS`); all by default.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
+    rename : mapping of str to str, optional
+        Names of columns in the table -> those named here, as for `read`.
     scenario : {"strong", "weak", "chiplets"}
         Of rows that state none.
     interval : float, default=0.9
@@ -203,9 +206,9 @@ def scale(
     elif isinstance(data, CurveTable):
         table = data
     elif isinstance(data, pd.DataFrame):
-        table = curves_of(data, where, scenario)
+        table = curves_of(data, where, scenario, rename)
     else:
-        table = read_curves(Path(data), where, scenario)
+        table = read_curves(Path(data), where, scenario, rename)
     if sizes is None:
         sizes = list(sizes_beyond(table.curves, fit))
         if not sizes:

@@ -46,6 +46,7 @@ def command(
     cus: Annotated[
         str | None, opt.option("Measure with so many compute units (SMs) of the GPU, for scale predict.", "N,N[,...]")
     ] = None,
+    rename: opt.RenameOption = None,
     resume: opt.ResumeOption = False,
     seed: opt.SeedOption = 0,
     date: Annotated[str | None, opt.option("Date for the provenance.", "YYYY-MM-DD", shown="today")] = None,
@@ -83,6 +84,7 @@ def command(
             rule=Rule(precision=precision, rounds=rounds),
             passes=passes,
             cold=cold,
+            rename=opt.parse_renames(rename),
             budget=budget_seconds,
             seed=seed,
             resume=resume,
@@ -117,7 +119,8 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
     words = [str(shapes)] if shapes else []
     for option, value in given.items():
         if option not in ("cus", "out", "device_name", "as_json", "resume"):
-            words += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
+            for one in value if isinstance(value, list | tuple) else [value]:
+                words += [f"--{option.replace('_', '-')}", *([] if one is True else [str(one)])]
 
     def once(called: str, table: Path, environment: Mapping[str, str]) -> int:
         asked = [sys.executable, "-m", "flopcast", "measure", *words, "--device-name", called, "--out", str(table)]

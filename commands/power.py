@@ -129,6 +129,7 @@ def record_command(
     sequence: Annotated[
         list[str] | None, opt.option("Run these of the list (1,2) in turn, too: each after the one before it.", "N,N")
     ] = None,
+    rename: opt.RenameOption = None,
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -146,7 +147,7 @@ def record_command(
         with shown_progress("recording", quiet=as_json) as progress:
             recorded = record(
                 kernels, out, logger=logger, window_us=window_us, runs=runs, device=device, interleaved=interleaved,
-                sequence=sequences, seed=seed, progress=progress,
+                sequence=sequences, rename=opt.parse_renames(rename), seed=seed, progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:
         print("what is recorded is kept: the same command goes on", file=sys.stderr)

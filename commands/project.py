@@ -77,6 +77,7 @@ def command(
     samples: Annotated[int, opt.option("Draws for the interval, a power of two.")] = 256,
     seed: opt.SeedOption = 0,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     out: Annotated[
         Path | None, opt.option("Folder for the tables, the page and the projected trace.", spelt="--out -o")
     ] = None,
@@ -97,7 +98,7 @@ def command(
     laws: dict[str, Any] = {
         "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
         "run": run, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
-        "ranks": ranks, "grows": grows or (), "default": columns,
+        "ranks": ranks, "grows": grows or (), "default": columns, "rename": opt.parse_renames(rename),
     }  # fmt: skip
     of_one: dict[str, Any] = {
         "comm_wait": comm_wait, "durations": durations, "phases": phases, "uncertainty": uncertainty,

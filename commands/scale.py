@@ -49,6 +49,7 @@ def predict_command(
     f_mem: Annotated[float | None, opt.option("Share of the time that waits for memory, 0 to 1.")] = None,
     scenario: Annotated[str, opt.option("Of rows that state none: strong, weak, chiplets.")] = "strong",
     where: opt.WhereOption = None,
+    rename: opt.RenameOption = None,
     interval: opt.IntervalOption = 0.9,
     out: OutOption = None,
     every: opt.AllOption = False,
@@ -66,7 +67,7 @@ def predict_command(
 
     result = scale(
         data, fitted, wanted, performance=values, mpki=misses, f_mem=f_mem, law=laws, where=chosen,
-        scenario=scenario, interval=interval,
+        rename=opt.parse_renames(rename), scenario=scenario, interval=interval,
     )  # fmt: skip
     _tell(result, out, as_json, every, context)
 

@@ -77,6 +77,7 @@ def measure(
     rule: Rule | None = None,
     passes: int = 1,
     cold: bool = False,
+    rename: Mapping[str, str] | None = None,
     budget: float | None = None,
     seed: int = 0,
     resume: bool = False,
@@ -110,6 +111,8 @@ def measure(
         Times that everything is measured.
     cold : bool
         Whether the cache is filled with other data before each call.
+    rename : mapping of str to str, optional
+        Names of columns in the table of shapes -> those named here, as for `read`.
     budget : float, optional
         Seconds for the whole of it; rows that are not known well enough after their rounds are visited again with what
         is left of it.
@@ -134,7 +137,7 @@ def measure(
     called = UserFunction(function) if function else None
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
-        grid = _grid(shapes, preset, op, called, bench)
+        grid = _grid(shapes, preset, op, called, bench, rename)
         plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend))
         journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
         session = Session(plan, bench, journal, monitor(backend))
@@ -195,11 +198,16 @@ def _is_date(text: str) -> bool:
 
 
 def _grid(
-    shapes: Path | None, suite: str | None, kernels: Sequence[str] | None, function: UserFunction | None, bench: Bench
+    shapes: Path | None,
+    suite: str | None,
+    kernels: Sequence[str] | None,
+    function: UserFunction | None,
+    bench: Bench,
+    rename: Mapping[str, str] | None = None,
 ) -> Grid:
     """Return the rows: of the user's list, of the user's function alone, or of a suite."""
     if shapes is not None:
-        listed = read_shapes(shapes, kernels, function)
+        listed = read_shapes(shapes, kernels, function, rename)
         return Grid(listed.rows, listed.refused, listed.notes)
     if function is not None:
         return Grid([function.row()], [], ())

@@ -105,6 +105,7 @@ def record(
     interleaved: bool = False,
     sequence: Sequence[Sequence[int]] = (),
     seed: int = 0,
+    rename: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Recorded:
     """Record the power of kernels into a folder of the tables that `power.profile.profile_files` reads.
@@ -133,6 +134,8 @@ def record(
         what a kernel draws by what ran before it.
     seed : int
         Of operands, random delays, and whatever is simulated.
+    rename : mapping of str to str, optional
+        Names of columns in the table of kernels -> those named here, as for `read`.
     progress : callable, optional
         ``(done, total, label, eta_seconds)``.
 
@@ -154,7 +157,7 @@ def record(
     if kernels is None:
         rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
     else:
-        listed = read_shapes(kernels)
+        listed = read_shapes(kernels, rename=rename)
         if listed.foreign:
             told = f"no kernel has a column {listed.foreign}: rename it (dtype_a, m, n, k, ...) or leave it out"
             raise DataError(told, source=str(kernels))

@@ -274,18 +274,23 @@ class Listed:
     notes: tuple[Remark, ...]  # what was assumed on reading, and how many rows repeat others
 
 
-def read_shapes(path: Path, families: Sequence[str] | None = None, function: UserFunction | None = None) -> Listed:
+def read_shapes(
+    path: Path,
+    families: Sequence[str] | None = None,
+    function: UserFunction | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> Listed:
     """Read a list of rows to measure: a table like that of measurements, without a duration or device.
 
     CSV or Parquet with ``op``, ``dtype_a`` (fp32 by default) and the dimensions of each operator. `families` are the
     kernels to keep (see `FAMILIES`). Where a function is called with the rows, they keep the other columns that it has
     parameters for. Raises DataError: the file cannot be read or no row can be used; the message names the first reason.
     """
-    frame, notes = read_rows([path], timed=False)
+    frame, notes = read_rows([path], renames=rename, timed=False)
     beginning = head(path)
     parquet = beginning.startswith(b"PAR1")
     names = pq.read_schema(io.BytesIO(content(path))).names if parquet else csv_header(beginning)
-    given = {str(name).strip().lower() for name in names}
+    given = {(rename or {}).get(str(name), str(name)).strip().lower() for name in names}
     if function is not None:  # its columns may have decimal commas; those of the measurement table were read so already
         frame, read = with_points(frame, function.wanted(sorted(map(str, frame))), str(path))
         numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in read}

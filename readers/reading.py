@@ -487,7 +487,10 @@ def _meant(name: str, known: Collection[str]) -> str:
 
 
 def check_renames(
-    paths: Sequence[Path | str | DataFile], renames: Mapping[str, str], frames: Sequence[pd.DataFrame] = ()
+    paths: Sequence[Path | str | DataFile],
+    renames: Mapping[str, str],
+    frames: Sequence[pd.DataFrame] = (),
+    known: Collection[str] = frozenset({*_OURS, *ALIASES, "duration_us"}),
 ) -> None:
     """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
     if not renames:
@@ -497,7 +500,6 @@ def check_renames(
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
             columns += [] if beginning.lstrip()[:1] in (b"{", b"[") else _header(file.path, beginning)
-    known = {*_OURS, *ALIASES, "duration_us"}
     for name, ours in renames.items():
         said = f"{name}={ours}: "
         if not columns:

@@ -39,6 +39,7 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import decimal_commas, read_plain_table, with_points
+from ..readers.reading import check_renames
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
 
@@ -128,24 +129,36 @@ class CurveTable:
     notes: tuple[Remark, ...] = ()
 
 
-def read_curves(path: Path, where: Where = None, scenario: str = "strong") -> CurveTable:
+def read_curves(
+    path: Path, where: Where = None, scenario: str = "strong", rename: Mapping[str, str] | None = None
+) -> CurveTable:
     """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance.
 
-    ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows state none.
+    ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows state none; ``rename``
+    is the file's name of a column -> that of this module.
     A DataError says that the file cannot be read, a column is missing, a value is no number or out of its range, or the
     sizes of a benchmark do not increase.
     """
-    return curves_of(read_plain_table(path), where, scenario, source=str(path))
+    return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
 
 
 def curves_of(
-    frame: pd.DataFrame, where: Where = None, scenario: str = "strong", *, source: str | None = None
+    frame: pd.DataFrame,
+    where: Where = None,
+    scenario: str = "strong",
+    rename: Mapping[str, str] | None = None,
+    *,
+    source: str | None = None,
 ) -> CurveTable:
     """Return the benchmarks of a table that is already in memory; see `read_curves`."""
-    rows = _renamed(frame)
+    check_renames((), rename or {}, [frame.drop(columns=LINE, errors="ignore")], known=_KNOWN)
+    rows = _renamed(frame.rename(columns=dict(rename or {})))
     if missing := [name for name in _NEEDED if name not in rows]:
         known = ", ".join(str(name) for name in frame.columns if name != LINE)
-        raise DataError(f"no column {' and no column '.join(missing)}: the table has {known}", source=source)
+        raise DataError(
+            f"no column {' and no column '.join(missing)}: the table has {known}; give rename NAME={missing[0]}",
+            source=source,
+        )
     if rows.empty:
         raise DataError("the table has no rows", source=source)
     numbers = [name for name in _NUMBERS if name in rows]

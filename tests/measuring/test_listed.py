@@ -56,6 +56,10 @@ def test_rows_are_read_under_the_names_of_the_measurement_table(tmp_path: Path) 
         "softmax,float,,,,8,128,",
     )
     found = read_shapes(path)
+    other = write(
+        tmp_path / "other.csv", *path.read_text(encoding="utf-8").replace("precision,m", "precision,M_").split()
+    )
+    assert read_shapes(other, rename={"M_": "m"}) == found
     assert found.rows == [
         {"op": "gemm", "dtype_a": "bf16", "m": 16, "n": 256, "k": 512, "batch": 1},
         {"op": "softmax", "dtype_a": "fp32", "rows": 8, "cols": 128},

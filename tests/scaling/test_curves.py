@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.remarks import remark
 from flopcast.scaling.curves import (
     DEFAULT_UNIT,
@@ -45,6 +45,16 @@ def test_a_table_is_read_benchmark_by_benchmark(tmp_path: Path) -> None:
     assert dct.performance.tolist() == [112.7, 226.4]
     assert dct.simulation_time_s == {8: 10, 16: 21, 128: 300}
     assert (bfs.name, bfs.f_mem, dict(bfs.simulation_time_s)) == ("bfs (weak)", None, {})
+
+
+def test_columns_of_other_names_are_read_as_told(tmp_path: Path) -> None:
+    path, names = written(tmp_path, FULL.replace("performance", "speed")), {"speed": "performance"}
+    assert [one.performance.tolist() for one in read_curves(path, rename=names).curves] == [
+        [112.7, 226.4],
+        [68.2, 120.9],
+    ]
+    with pytest.raises(ParameterError, match=r"'spee'.*speed"):
+        read_curves(path, rename={"spee": "performance"})
 
 
 def test_a_miss_rate_may_be_known_where_performance_is_not(tmp_path: Path) -> None:
