@@ -104,13 +104,13 @@ def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
     for own in found:
         if own.law == lead and own.benchmarks:
             rival = simplest(one for one in found if (one.scenario, one.target) == (own.scenario, own.target))
-            yield headline(own, rival)
+            yield headline(own, None if rival is own else rival)
     for one in result.benchmarks if not found else ():
         for law in (law for law in one.laws if law.law == lead and not law.failed):
             predicted, lower, upper = law.at(result.targets[-1])
             about = f"{one.curve.name}, size {result.targets[-1]:g}"
             beneath = f"by the {lead}, {100 * result.level:g} % interval {_interval(lower, upper)}"
-            yield Headline(about, _figure(predicted), beneath=f"{beneath}; {one.scaling}", medium="page")
+            yield Headline(about, _figure(predicted), beneath=f"{beneath}; {one.scaling}")
 
 
 def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
@@ -125,7 +125,7 @@ def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> He
     told = "" if rival is None else f"{rival.law}: {rival.average:.1f} %"
     most = f"At most {own.maximum:.1f} %" + ("" if rival is None else f" ({rival.law}: {rival.maximum:.1f} %)")
     held = f"; {share(own.coverage, 0)} lie in their intervals" if np.isfinite(own.coverage) else ""
-    return Headline(about, f"{own.law}: {own.average:.1f} %", told, f"{most}{held}.{beneath}", medium="page")
+    return Headline(about, f"{own.law}: {own.average:.1f} %", told, f"{most}{held}.{beneath}")
 
 
 def prediction_table(result: SizePredictions) -> Table:

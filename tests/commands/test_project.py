@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -188,15 +190,17 @@ def test_measurements_are_read_once_and_named_where_they_are_wrong(
     traces = [write_trace(tmp_path / f"{name}.json") for name in "ab"]
     read: list[object] = []
 
-    def load(paths: object) -> Measurements:
+    def load(paths: Sequence[Path], **stated: Any) -> Measurements:
         read.append(paths)
-        return load_measurements(paths)  # type: ignore[arg-type]
+        return load_measurements(paths, **stated)
 
     monkeypatch.setattr("flopcast.api.projecting.load_measurements", load)
     assert len(list(project_traces(traces, "MI355X", correct=[pairs]))) == 2
     assert read == [[pairs]]
     with pytest.raises(DataError, match=r"^\S*one\.csv: "):
         list(project_traces(traces, "MI355X", correct=[one]))
+    pairs.write_text(pairs.read_text().replace(",m,", ",M_size,"))
+    assert len(list(project_traces(traces[:1], "MI355X", correct=[pairs], rename={"M_size": "m"}))) == 1
 
 
 @pytest.mark.long
