@@ -81,6 +81,15 @@ class CheckFacts:
     saved: str | None = None
 
 
+_NEXT: Final = {
+    Outcome.VALID: "flopcast predict RUN NEW.csv goes on with the run",
+    Outcome.SHIFTED: "the same command with --corrected FOLDER saves the run corrected by the factor",
+    Outcome.RETRAIN: "flopcast train on the old rows and the new ones",
+    Outcome.UNDECIDED: "measure more rows, of more groups, and check again",
+    Outcome.TOO_FEW: "measure more rows, of more groups, and check again",
+}
+
+
 def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None) -> Document:
     """Return what new measurements say of a run, for terminal, page and machines.
 
@@ -130,6 +139,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
             *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
+        closing=[upcoming(_NEXT[found.outcome])] if not (facts.all_trained or facts.saved) else [],
         data=_json(found, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 
