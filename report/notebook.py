@@ -64,7 +64,7 @@ class Figures(dict[str, Any]):
     >>> Figures(name="OLS", e_out=5.5512, ir={"1": 9.0, "5": 40.0})
     name   OLS
     e_out  5.551
-    ir     1: 9, 5: 40
+    ir     1: 9.000, 5: 40.00
     """
 
     def __repr__(self) -> str:
