@@ -27,7 +27,7 @@ from .labels import TIME_UNITS
 
 _HEAD: Final = re.compile(r"^-+(?:  -+)+ *\r?\n( *Name +(?:Overload Name +)?Self CPU % .*# of Calls.*)$", re.MULTILINE)
 _SELF: Final = re.compile(r"Self (?!CPU)(?!.*(?:%|Mem)$)\w+")
-_TIME: Final = re.compile(r"(\d+\.?\d*)(us|ms|s)")
+_TIME: Final = re.compile(r"(\d+(?:\.\d*)?)(us|ms|s)")
 _INSTEAD: Final = 'or give the trace: prof.export_chrome_trace("trace.json.gz")'
 
 
