@@ -190,7 +190,7 @@ def _common(
 
 def main() -> None:
     """Run the command line."""
-    _run(lambda: _legible(get_command(app))())
+    _run(lambda: _legible(get_command(app)).main(prog_name="flopcast"))
 
 
 def script(name: str) -> None:
