@@ -168,12 +168,8 @@ def read_predictions(file: str | Path) -> Prediction:
 def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
 
-    ``source`` is the file that errors name.
-
-    Raises
-    ------
-    DataError
-        A column is missing, or a row has an answer without an interval.
+    ``source`` is the file that errors name. Raises DataError: a column is missing, or a row has an answer without an
+    interval.
 
     Examples
     --------
@@ -239,10 +235,7 @@ def read_plain(path: Path) -> pd.DataFrame:
 def checked(rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, source: str | None = None) -> pd.DataFrame:
     """Return the columns of answers, their limits, the level and others as numbers; NaN limits are no interval.
 
-    Raises
-    ------
-    DataError
-        A cell is no number, or a row that is answered has no level, or limits that are not in order.
+    Raises DataError: a cell is no number, or a row that is answered has no level, or limits that are not in order.
     """
     found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
     words = found.isna() & rows[[*names]].notna() & (rows[[*names]] != "")

@@ -112,10 +112,7 @@ def deployments(
 ) -> Deployments:
     """Return the ways to serve a model; ``asked`` are `FIELDS`, several values of one being those to choose from.
 
-    Raises
-    ------
-    FlopcastError
-        Something asked for is not known or cannot be, or the model has no room anywhere.
+    Raises FlopcastError: something asked for is not known or cannot be, or the model has no room anywhere.
     """
     known = {name: value for name, value in asked.items() if value is not None}
     own = str(known.get("release", OWN)).endswith(OWN)

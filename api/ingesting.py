@@ -155,10 +155,7 @@ FILES = ("measurements.parquet", FOUND, "ingest.html")
 def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False, parts: bool = False) -> None:
     """Refuse a place that cannot be written: a table's file, or without a suffix a folder (`FILES`, or of parts).
 
-    Raises
-    ------
-    DataError
-        As for `output.check_table` and `output.check_output`.
+    Raises DataError: as for `output.check_table` and `output.check_output`.
     """
     if parts:
         check_output(out, (PARTS, *FILES[1:]), data)

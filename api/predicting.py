@@ -263,10 +263,7 @@ class _Survey:
     def slower(self) -> np.ndarray | None:
         """Return which of all rows are of a kernel that is not the fastest of its problem; None without a host.
 
-        Raises
-        ------
-        DataError
-            If the host measured none of them.
+        Raises DataError if the host measured none of them.
         """
         if self._recipe.host is None:
             return None
@@ -287,20 +284,14 @@ class _Survey:
         for name, levels in self._recipe.levels.items():
             column = name.removeprefix(HOST)
             if column in STATED and column not in self._stated and len(levels) == 1 and levels[0] != "none":
-                yield remark(
-                    "never-stated",
+                text = (
                     f"no row states its {column}; in training it was always {levels[0]}: if that holds here, "
-                    f"state {column}={levels[0]}",
-                    column=column,
-                    trained=levels[0],
+                    f"state {column}={levels[0]}"
                 )
+                yield remark("never-stated", text, column=column, trained=levels[0])
         if self._recipe.host is None and (others := self.others[""]):
-            yield remark(
-                "other-devices",
-                f"{others} rows name another device: their shapes are predicted for {self._recipe.target.name}",
-                rows=others,
-                target=self._recipe.target.name,
-            )
+            text = f"{others} rows name another device: their shapes are predicted for {self._recipe.target.name}"
+            yield remark("other-devices", text, rows=others, target=self._recipe.target.name)
 
 
 class _Worked:
@@ -396,14 +387,8 @@ def _predict_batch(
     """
     found, of_found = model.answer(rows[usable], level, fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
-    reasons.add(
-        np.flatnonzero(slower),
-        remark(
-            "slower-kernel",
-            f"another kernel solves this problem faster on {host and host.name!s}; only the fastest were trained on",
-            host=str(host and host.name),
-        ),
-    )
+    text = f"another kernel solves this problem faster on {host and host.name!s}; only the fastest were trained on"
+    reasons.add(np.flatnonzero(slower), remark("slower-kernel", text, host=str(host and host.name)))
     reasons.extend(of_found, np.flatnonzero(usable))
     lacking = remark("no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric)
     for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):

@@ -213,12 +213,8 @@ def inline_table(path: Path) -> pd.DataFrame | None:
 def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
     """Return durations by place: those of a table (.parquet, .csv), or of the traces of passes, put together.
 
-    The table of `fc.inline` is returned as it is: by call.
-
-    Raises
-    ------
-    DataError
-        The file is damaged, a trace cannot be read or there is none, or passes contradict each other.
+    The table of `fc.inline` is returned as it is: by call. Raises DataError: the file is damaged, a trace cannot be
+    read or there is none, or passes contradict each other.
     """
     if (inline := inline_table(path)) is not None:
         return inline

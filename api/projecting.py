@@ -527,12 +527,8 @@ class ProjectedJob:
     def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
         """Write project.json, project.html, kernels.parquet and trace.json.gz (all ranks) into a folder, or nothing.
 
-        The page ends with what it was ``made`` of, where that is given.
-
-        Raises
-        ------
-        DataError
-            The folder holds other files or cannot be written.
+        The page ends with what it was ``made`` of, where that is given. Raises DataError: the folder holds other files
+        or cannot be written.
         """
         kernels = self.kernels
         times = (

@@ -32,8 +32,6 @@ if TYPE_CHECKING:  # a page of a command that trains nothing need not import wha
 
 _WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")
 """Parameters that do not change a result."""
-
-
 MOST_FILES: Final = 500
 """Files of a folder that are named one by one."""
 LARGEST: Final = 2**31

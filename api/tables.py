@@ -31,7 +31,6 @@ from ..workloads.serving import described
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
-
 SLIPS = 0.1
 """Share of rows in another unit than the others from which on nobody knows which of them are right."""
 _OPTIONAL = {
@@ -227,10 +226,7 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
 def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
     """Return one name or several as a list; None stays None.
 
-    Raises
-    ------
-    ParameterError
-        Something is not a name.
+    Raises ParameterError: something is not a name.
     """
     if names is None:
         return None
@@ -346,11 +342,8 @@ def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
 def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
     """Refuse data of which some, or all those of a device, are in another unit.
 
-    Raises
-    ------
-    DataError
-        No row of a device is left, for their times are in another unit, or over `SLIPS` of all rows lie a thousand
-        times off the others. It names the device, and what was said of the unit of its file.
+    Raises DataError: no row of a device is left, for their times are in another unit, or over `SLIPS` of all rows lie a
+    thousand times off the others. It names the device, and what was said of the unit of its file.
     """
     for name in names:
         if not measured.frame["device"].eq(name).any():
@@ -367,10 +360,7 @@ def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
 def check_jobs(jobs: int) -> None:
     """Refuse a number of processes that starts none.
 
-    Raises
-    ------
-    ParameterError
-        If it is 0.
+    Raises ParameterError if it is 0.
     """
     if jobs == 0:
         raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")

@@ -62,30 +62,14 @@ FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run knows that was just trained, and its folder does not hold.
+    """What a run knows that was just trained, and its folder does not hold."""
 
-    Attributes
-    ----------
-    dataset : Dataset
-        What was trained on.
-    model : Deployed
-        The model to save: fitted to all rows, with its intervals and trained range.
-    measured : Measurements
-        The rows read, and those kept out.
-    prior : TrainedModel or None
-        The run over other devices that it was trained with.
-    kept : KeptFits or None
-        Where the fits of its cross-validation are kept until the run is saved.
-    digest : str
-        `data_hash` of the data set.
-    """
-
-    dataset: Dataset
-    model: Deployed
-    measured: Measurements
-    prior: TrainedModel | None = None
-    kept: KeptFits | None = None
-    digest: str = ""
+    dataset: Dataset  # what was trained on
+    model: Deployed  # the model to save: fitted to all rows, with its intervals and trained range
+    measured: Measurements  # the rows read, and those kept out
+    prior: TrainedModel | None = None  # the run over other devices that it was trained with
+    kept: KeptFits | None = None  # where the fits of its cross-validation are kept until the run is saved
+    digest: str = ""  # `data_hash` of the data set
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -519,11 +503,8 @@ def train(
 def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     """Return the model of a run that may tell of a device what others taught it.
 
-    Raises
-    ------
-    ParameterError
-        It predicts from a host, or something else than time, has a prior itself, or has seen the target's own rows:
-        errors on rows that it knows would say nothing of others.
+    Raises ParameterError: it predicts from a host, or something else than time, has a prior itself, or has seen the
+    target's own rows: errors on rows that it knows would say nothing of others.
     """
     given = run if isinstance(run, Run) else load(run)
     found = given.trained

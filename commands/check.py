@@ -18,7 +18,6 @@ EXAMPLES = (
     "flopcast check runs/fp8 autumn.csv --out checked/",
     "flopcast check runs/fp8 autumn.csv --corrected runs/fp8b",
 )
-
 FILES = ("check.json", "check.html")
 
 

@@ -16,7 +16,6 @@ EXAMPLES = (
     "flopcast compare runs/fp8 runs/spring runs/summer",
     "flopcast compare before.json.gz after.json.gz",
 )
-
 FILES = ("compare.json", "compare.html")
 
 

@@ -12,7 +12,6 @@ from . import options as opt
 
 PLACE = 71
 EXAMPLES = ("flopcast curve DATA --host MI300X --target MI355X --rows 10,30,100 --out curve/",)
-
 FILES = ("curve.json", "curve.html")
 
 

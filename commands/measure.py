@@ -16,7 +16,6 @@ from . import options as opt
 
 PLACE = 100
 EXAMPLES = ("flopcast measure --preset small --device cuda:0 -o small.parquet",)
-
 DEFAULT_OUT = Path("measured.parquet")
 
 

@@ -24,10 +24,8 @@ from ..table.conditions import conditions
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
-
 USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
-
 _SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
@@ -91,7 +89,6 @@ def option(
 
 DATA, MORE = "How data are read", "More options"
 """Panels of the help: common options stand before both."""
-
 DataArgument = Annotated[
     list[Path] | None,
     typer.Argument(metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."),
@@ -200,10 +197,7 @@ QuietOption = Annotated[bool, option("Show no progress.", panel=MORE, spelt="--q
 def parse_where(texts: list[str] | None) -> list[str] | None:
     """Return conditions on columns as they are given, None for none.
 
-    Raises
-    ------
-    ParameterError
-        One is not ``COLUMN=VALUE[,VALUE]``, or a range holds nothing.
+    Raises ParameterError: one is not ``COLUMN=VALUE[,VALUE]``, or a range holds nothing.
     """
     conditions(texts)
     return texts or None
@@ -212,10 +206,7 @@ def parse_where(texts: list[str] | None) -> list[str] | None:
 def parse_group(columns: str | None) -> list[str] | None:
     """Return ``COLUMN[,COLUMN]`` as a list, None for the default group of each operator.
 
-    Raises
-    ------
-    DataError
-        If a name is empty or given twice.
+    Raises DataError if a name is empty or given twice.
     """
     if columns is None:
         return None
@@ -228,10 +219,7 @@ def parse_group(columns: str | None) -> list[str] | None:
 def parse_gpu(gpu: str | None) -> GPU | None:
     """Return the GPU of a name or TOML file, None where none is given.
 
-    Raises
-    ------
-    FlopcastError
-        No GPU answers to the name, or the file describes none.
+    Raises FlopcastError: no GPU answers to the name, or the file describes none.
     """
     return None if gpu is None else find(gpu)
 
@@ -239,10 +227,7 @@ def parse_gpu(gpu: str | None) -> GPU | None:
 def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
     """Return the GPU of a name or TOML file, those of ``GPU,GPU``, or for ``all`` what stands for every one.
 
-    Raises
-    ------
-    FlopcastError
-        No GPU answers to a name, or the file describes none.
+    Raises FlopcastError: no GPU answers to a name, or the file describes none.
     """
     if gpus is None or gpus.strip().casefold() == "all":
         return None if gpus is None else EVERY
@@ -252,10 +237,7 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
 def check_data(paths: list[Path] | None) -> list[Path] | None:
     """Return the files and folders of data, all of which must exist; None for the embedded measurements.
 
-    Raises
-    ------
-    DataError
-        One does not exist.
+    Raises DataError: one does not exist.
     """
     for path in paths or ():
         if not path.exists():
@@ -266,10 +248,7 @@ def check_data(paths: list[Path] | None) -> list[Path] | None:
 def parse_units(units: Sequence[str] | None) -> dict[str, str]:
     """Return ``COLUMN=UNIT`` settings as column -> unit.
 
-    Raises
-    ------
-    DataError
-        If a setting is not of that form or a column has two units.
+    Raises DataError if a setting is not of that form or a column has two units.
     """
     return _unique(_assignments(units, "--unit", "time=ms"), "--unit")
 
@@ -277,10 +256,7 @@ def parse_units(units: Sequence[str] | None) -> dict[str, str]:
 def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
     """Return ``COLUMN=VALUE`` settings for columns the files lack as column -> value.
 
-    Raises
-    ------
-    DataError
-        If a setting is not of that form or a column has two values.
+    Raises DataError if a setting is not of that form or a column has two values.
     """
     return _unique(_assignments(settings, "--default", "device=MI300X"), "--default")
 
@@ -301,10 +277,7 @@ def parse_rows(
 ) -> dict[str, Any]:
     """Return which rows count and how they are read, as calls take it: ``group`` and ``keep`` where they are given.
 
-    Raises
-    ------
-    DataError
-        One of them is malformed.
+    Raises DataError: one of them is malformed.
     """
     asked: dict[str, Any] = {"where": parse_where(where)}
     if group is not None:
@@ -316,10 +289,7 @@ def parse_rows(
 def parse_names(names: str | None, option: str, example: str) -> list[str] | None:
     """Return ``NAME[,NAME]`` as a list, None for all.
 
-    Raises
-    ------
-    DataError
-        If a name is empty.
+    Raises DataError if a name is empty.
 
     Examples
     --------
@@ -337,10 +307,7 @@ def parse_names(names: str | None, option: str, example: str) -> list[str] | Non
 def parse_numbers(text: str | None, option: str, example: str) -> list[float] | None:
     """Return ``VALUE[,VALUE]`` as numbers, None where nothing is given.
 
-    Raises
-    ------
-    DataError
-        If one is no finite number.
+    Raises DataError if one is no finite number.
     """
     return None if text is None else _listed(_finite, "numbers", text, option, example)
 
@@ -348,10 +315,7 @@ def parse_numbers(text: str | None, option: str, example: str) -> list[float] | 
 def parse_counts(text: str | None, option: str, example: str) -> list[int] | None:
     """Return ``N[,N]`` as whole numbers, None where nothing is given.
 
-    Raises
-    ------
-    DataError
-        If one is no whole number.
+    Raises DataError if one is no whole number.
     """
     return None if text is None else _listed(int, "whole numbers", text, option, example)
 
@@ -359,10 +323,7 @@ def parse_counts(text: str | None, option: str, example: str) -> list[int] | Non
 def parse_budget(budget: str | None) -> float | None:
     """Return a time such as ``90s``, ``10m`` or ``1.5h`` in seconds; None for no limit.
 
-    Raises
-    ------
-    DataError
-        If it is not a positive number with one of these units.
+    Raises DataError if it is not a positive number with one of these units.
 
     Examples
     --------
@@ -380,10 +341,7 @@ def parse_budget(budget: str | None) -> float | None:
 def parse_assigned_counts(texts: Sequence[str] | None, option: str, example: str) -> dict[str, int]:
     """Return ``NAME=N`` settings as name -> whole number.
 
-    Raises
-    ------
-    DataError
-        If one is not of that form, or a name has two values.
+    Raises DataError if one is not of that form, or a name has two values.
     """
     try:
         return {name: int(value) for name, value in _unique(_assignments(texts, option, example), option).items()}
@@ -394,10 +352,7 @@ def parse_assigned_counts(texts: Sequence[str] | None, option: str, example: str
 def parse_size(size: str) -> int:
     """Return a size such as ``500M`` or ``16G`` (powers of 1024) in bytes.
 
-    Raises
-    ------
-    DataError
-        If it is not a positive number with one of these units.
+    Raises DataError if it is not a positive number with one of these units.
 
     Examples
     --------

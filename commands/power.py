@@ -18,13 +18,9 @@ from . import options as opt
 
 PLACE = 180
 EXAMPLES = ("flopcast power plan --kernel-us 120 --window-us 1000",)
-
 FILES = ("power.json", "power.html")
-
-
 WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 

@@ -19,7 +19,6 @@ EXAMPLES = (
     "flopcast project trace.json.gz --target MI355X --out projected/",
     "flopcast project trace.json.gz --target MI355X --run runs/fp8 --cpu-speed 1.1",
 )
-
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
 GAPS = "kept, scaled, modelled"
@@ -154,10 +153,7 @@ def _together(
 def parse_network(text: str | None) -> tuple[float, float] | Path | None:
     """Return the bandwidths of ``HOST:TARGET``, in GB/s, or the path of a TOML file.
 
-    Raises
-    ------
-    ParameterError
-        It is not two numbers.
+    Raises ParameterError: it is not two numbers.
 
     Examples
     --------

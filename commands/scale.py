@@ -20,13 +20,9 @@ from . import options as opt
 
 PLACE = 46
 EXAMPLES = ("flopcast scale facts", "flopcast scale configs MI300X")
-
 FILES = ("scale.json", "scale.html")
-
 TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")]
 OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]
-
-
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 

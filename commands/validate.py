@@ -16,7 +16,6 @@ EXAMPLES = (
     "flopcast validate DATA --host MI300X --target MI355X",
     "flopcast validate DATA --host MI300X --target MI355X --margin 0.05",
 )
-
 FILES = ("validation.json", "validation.html")
 
 

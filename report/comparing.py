@@ -51,7 +51,6 @@ from .training import left_out, metric, title
 
 SCHEMA: Final = 1
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
-
 Metrics = Mapping[str, Any]
 
 

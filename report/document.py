@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
 """How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
-
 Kind = Literal["words", "name", "cut", "place", "prose", "number"]
 """What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where there is no room,
 of a place (file and line) pages keep the end, prose folds on pages too, numbers stand to the right and never fold."""
-
 Medium = Literal["both", "terminal", "page"]
 
 
@@ -64,77 +62,41 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row.
+    """A row."""
 
-    Attributes
-    ----------
-    cells : tuple of str or Cell
-        Where there are fewer than columns, the last one runs to the end of the row; a terminal shows such rows beneath
-        the table.
-    tone : Tone
-        How it is meant.
-    title : bool
-        Whether it heads the rows below it.
-    ends : bool
-        Whether a terminal draws a line under it.
-    """
-
+    # where there are fewer than columns, the last one runs to the end of the row; a terminal shows such rows beneath
+    # the table
     cells: tuple[str | Cell, ...]
-    tone: Tone = ""
-    title: bool = False
-    ends: bool = False
+    tone: Tone = ""  # how it is meant
+    title: bool = False  # whether it heads the rows below it
+    ends: bool = False  # whether a terminal draws a line under it
 
 
 @dataclass(frozen=True)
 class Table(Part):
-    """A table, left out where it has no rows.
-
-    Attributes
-    ----------
-    columns, rows : sequence of Column, of Row
-        See `columns` and `rows`, which make them of plain text.
-    title : str
-        Above it; pages leave it out where it begins with the heading of its section.
-    caption : str
-        Under it: how to read it.
-    shown : int, optional
-        Rows on a terminal, of which the title then says how many they are; on a page there are all.
-    rest : Row, optional
-        What a terminal shows under those rows, instead, where there are more.
-    folded : str
-        Words under which a page folds the table; without them it lies open.
-    name : str
-        By which figures refer to it, and that of the file it is downloaded as.
-    """
+    """A table, left out where it has no rows."""
 
     shape: ClassVar[str] = "table"
+    # see `columns` and `rows`, which make them of plain text
     columns: Sequence[Column]
     rows: Sequence[Row]
-    title: str = ""
-    caption: str = ""
+    title: str = ""  # above it; pages leave it out where it begins with the heading of its section
+    caption: str = ""  # under it: how to read it
+    # rows on a terminal, of which the title then says how many they are; on a page there are all
     shown: int | None = None
-    rest: Row | None = None
-    folded: str = ""
-    name: str = ""
+    rest: Row | None = None  # what a terminal shows under those rows, instead, where there are more
+    folded: str = ""  # words under which a page folds the table; without them it lies open
+    name: str = ""  # by which figures refer to it, and that of the file it is downloaded as
 
 
 @dataclass(frozen=True)
 class Listing(Part):
-    """A long table of a page, made when the page is; terminals show none.
-
-    Attributes
-    ----------
-    columns : sequence of Column
-        As of a `Table`.
-    texts : callable
-        Gives the cells of each column; without rows the listing is left out.
-    name, caption, folded : str
-        As of a `Table`.
-    """
+    """A long table of a page, made when the page is; terminals show none."""
 
     shape: ClassVar[str] = "listing"
-    columns: Sequence[Column]
-    texts: Callable[[], Sequence[Sequence[str]]]
+    columns: Sequence[Column]  # as of a `Table`
+    texts: Callable[[], Sequence[Sequence[str]]]  # gives the cells of each column; without rows the listing is left out
+    # as of a `Table`
     name: str
     caption: str = ""
     folded: str = ""
@@ -155,30 +117,17 @@ class Figure(Part):
 
 @dataclass(frozen=True)
 class Chart(Part):
-    """A chart in characters, left out where it has no curves. For terminals; pages have figures.
-
-    Attributes
-    ----------
-    title : str
-        Above it.
-    curves : sequence of (name, x, y)
-        Arrays of equal length; those whose name is in ``points`` are clouds of points, the others lines.
-    axes : tuple of str
-        What x and y are, with their unit.
-    limits : tuple of (least, greatest), optional
-        Of x and of y.
-    logarithmic : bool
-        Whether x, y and the limits are logarithms to base 10, whose ticks then name the values.
-    asked : bool
-        Whether the user asked to see it; else a first screen leaves it out.
-    """
+    """A chart in characters, left out where it has no curves. For terminals; pages have figures."""
 
     shape: ClassVar[str] = "chart"
-    title: str
+    title: str  # above it
+    # arrays of equal length; those whose name is in ``points`` are clouds of points, the others lines
     curves: Sequence[tuple[str, Any, Any]]
-    axes: tuple[str, str]
-    limits: tuple[tuple[float, float], tuple[float, float]] | None = None
+    axes: tuple[str, str]  # what x and y are, with their unit
+    limits: tuple[tuple[float, float], tuple[float, float]] | None = None  # of x and of y
+    # whether x, y and the limits are logarithms to base 10, whose ticks then name the values
     logarithmic: bool = field(default=False, kw_only=True)
+    # whether the user asked to see it; else a first screen leaves it out
     asked: bool = field(default=True, kw_only=True)
     points: frozenset[str] = field(default=frozenset(), kw_only=True)
     medium: Medium = field(default="terminal", kw_only=True)
@@ -251,22 +200,12 @@ class Bars(Part):
 
 @dataclass(frozen=True)
 class Sliders(Part):
-    """A slider per axis, and beneath them what was found for the values that they stand at. For pages.
-
-    Attributes
-    ----------
-    axes : sequence of (name, values)
-        What is varied, each value in words.
-    choices : sequence of sequence of Part
-        For every combination of values, that of the last axis varying fastest.
-    first : int
-        Which of them is shown at first, and where there is no script.
-    """
+    """A slider per axis, and beneath them what was found for the values that they stand at. For pages."""
 
     shape: ClassVar[str] = "sliders"
-    axes: Sequence[tuple[str, Sequence[str]]]
-    choices: Sequence[Sequence[Part]]
-    first: int = 0
+    axes: Sequence[tuple[str, Sequence[str]]]  # what is varied, each value in words
+    choices: Sequence[Sequence[Part]]  # for every combination of values, that of the last axis varying fastest
+    first: int = 0  # which of them is shown at first, and where there is no script
     medium: Medium = field(default="page", kw_only=True)
 
     @property
@@ -286,20 +225,11 @@ class Sliders(Part):
 
 @dataclass(frozen=True)
 class Section:
-    """A section; its heading, and its entry in the navigation, stand on pages only.
+    """A section; its heading, and its entry in the navigation, stand on pages only."""
 
-    Attributes
-    ----------
-    heading : str
-        Of the section.
-    parts : sequence of Part
-        What it shows; a page leaves a section without parts out.
-    anchor, link : str
-        Of its entry in the navigation; by default made of the heading.
-    """
-
-    heading: str
-    parts: Sequence[Part]
+    heading: str  # of the section
+    parts: Sequence[Part]  # what it shows; a page leaves a section without parts out
+    # of its entry in the navigation; by default made of the heading
     anchor: str = ""
     link: str = ""
 

@@ -23,7 +23,6 @@ from .formats import percent, shortened
 from .run_folder import beside, ordered, reference
 
 Row = Mapping[str, Any]
-
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot")

@@ -417,8 +417,6 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
 
 _SECONDS: Final = ("compute_s", "message_s")
 _WHEN: Final = ("start_s", "end_s")
-
-
 _MAY_BE_ASSUMED: Final = (
     "dtype", "kv_dtype", "max_batched_tokens", "memory_utilisation", "eager", "prefix_cache", "max_num_seqs",
 )  # fmt: skip
@@ -577,7 +575,6 @@ ASKED: Final = {
     "node_gpus": "GPUs of a node",
 }  # fmt: skip
 """Fields of a setting, as heads; others are called as they are."""
-
 SHOWN: Final = 40
 """Rows of a grid on a terminal, and of bars."""
 MOST_LINES: Final = 16
@@ -586,8 +583,6 @@ LEGEND: Final = {"orientation": "h", "y": -0.14, "yanchor": "top", "x": 0}
 _BAND: Final = 0.15
 """Opacity of a band."""
 COLOURS: Final = (SELECTED, *OTHERS)
-
-
 SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
 _TICKS: Final = 12  # values of a field that an axis names

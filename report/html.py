@@ -167,10 +167,7 @@ class Shown:
     def what_if(self) -> Answer:
         """Return the sliders of the page, for the output of a notebook's cell: every setting that was computed.
 
-        Raises
-        ------
-        ParameterError
-            There are none: one setting, or more combinations than a page holds.
+        Raises ParameterError: there are none: one setting, or more combinations than a page holds.
         """
         whole = self.document()
         parts = [part for one in whole.sections for part in one.parts if isinstance(part, Sliders)]

@@ -44,13 +44,10 @@ SCHEMA = 1
 SHOWN = 10
 """First rows that are kept where all are written to a file."""
 _ROWS, _CAUSES, _WORKLOAD = 6, 3, 48  # rows and causes on a terminal; columns of text for a workload
-
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")
-
 ABOUT: Final = ("target", "metric", "level", "basis")
 """Columns that say of every row what is predicted of it, and how its interval is to be read."""
-
 Report = Mapping[str, Any]
 
 
@@ -152,10 +149,7 @@ class Tally:
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
     """Write predictions in the format of the suffix, whole or not at all; an earlier file is replaced.
 
-    Raises
-    ------
-    DataError
-        `output.check_file` refuses ``out``, or it cannot be written.
+    Raises DataError: `output.check_file` refuses ``out``, or it cannot be written.
     """
     check_file(out, PREDICTION_FORMATS)
     if out.suffix.lower() == ".json":

@@ -132,21 +132,11 @@ def roofs_figure(result: Result) -> go.Figure:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point to show beside the sweep, such as what was measured on the host.
+    """A point to show beside the sweep, such as what was measured on the host."""
 
-    Attributes
-    ----------
-    label : str
-        What the legend calls it.
-    value : float
-        Of the swept figure, in its unit.
-    time_us : float
-        End to end.
-    """
-
-    label: str
-    value: float
-    time_us: float
+    label: str  # what the legend calls it
+    value: float  # of the swept figure, in its unit
+    time_us: float  # end to end
 
 
 def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()) -> go.Figure:

@@ -32,7 +32,6 @@ Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold base
 """
 DIGITS = 9
 """Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
-
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
@@ -78,10 +77,8 @@ def write_run(
 def read_metrics(folder: Path) -> dict[str, Any]:
     """Return ``metrics.json`` of a run folder that is as it was sealed (`sealing.check`).
 
-    Raises
-    ------
-    ArtifactError
-        The folder is missing or foreign, not as it was sealed, its metrics are damaged, or a newer flopcast wrote them.
+    Raises ArtifactError: the folder is missing or foreign, not as it was sealed, its metrics are damaged, or a newer
+    flopcast wrote them.
     """
     metrics = _metrics(Path(folder))
     sealing.check(Path(folder))
@@ -91,10 +88,8 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return ``metrics.json`` and ``predictions.parquet`` of a run folder.
 
-    Raises
-    ------
-    ArtifactError
-        As `read_metrics`; or the predictions are damaged, or of other rows and models than the metrics.
+    Raises ArtifactError: as `read_metrics`; or the predictions are damaged, or of other rows and models than the
+    metrics.
     """
     import numpy as np
     import pyarrow as pa

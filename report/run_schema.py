@@ -17,7 +17,6 @@ Percent = Annotated[float, Meta(ge=0)]
 Number = float
 Share = Annotated[float, Meta(ge=0, le=1)]
 Level = Annotated[float, Meta(gt=0, lt=1)]
-
 NUMBERS: Final = ("row", "observed", "predicted", "ape", "fold")
 TEXTS: Final = ("scheme", "model", "group")
 """Columns of ``predictions.parquet`` that every run has; each baseline has one more, of numbers."""

@@ -41,7 +41,6 @@ _FOLDED: Final = 20  # columns that words should have
 _STYLES: Final = {
     "strong": "bold", "soft": "dim", "good": "green", "accent": "cyan", "warning": "yellow", "error": "red",
 }  # fmt: skip
-
 _HEIGHT, _WIDTHS, _AXIS = 20, (100, 50), 20  # lines of a chart; its columns, so that ticks are round; those of its axis
 _COLOURS: Final = ("cyan", "red", "yellow", "green", "magenta", "blue")  # of the curves of a chart
 _SIGNS: Final = ("o", "x", "+", "*", "#", "%")

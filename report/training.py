@@ -56,7 +56,6 @@ from .run_folder import ANALYTIC, ordered, reference, simplest
 
 Metrics = Mapping[str, Any]
 """A part of ``metrics.json``: the whole, its ``data``, one of its ``cv``, or one line of a model table."""
-
 COLUMNS: Final = (
     Column("model", "name"),
     *(

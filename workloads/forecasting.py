@@ -85,8 +85,6 @@ STEP: Final = PRIORS["distance.step"].value
 EAGER: Final = PRIORS["distance.eager"].value
 STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
 """GPUs whose steps were looked at."""
-
-
 SHARES: Final = {
     **dict.fromkeys(("products", "attention", "head"), PRODUCTS),
     **dict.fromkeys(("stated", "cache", "elementwise", "optimizer"), MOVING),
@@ -292,10 +290,7 @@ def forecast_all(
 def parts_of(setting: Setting) -> dict[str, float]:
     """Return the seconds of each part of a setting at the medians of the constants.
 
-    Raises
-    ------
-    DataError
-        Not one request fits.
+    Raises DataError: not one request fits.
     """
     if setting.kind == "training":
         return training_parts(setting)
@@ -553,23 +548,15 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         notes.append(remark("other-gpu", text, gpu=setting.gpu.name, calibrated=calibrated))
     if setting.pp > 1:
         found["stages"] = IN_STAGES
-        notes.append(
-            remark(
-                "stages-not-calibrated",
-                "serving in a pipeline is computed, but was calibrated on no run: the interval is wider",
-            )
-        )
+        text = "serving in a pipeline is computed, but was calibrated on no run: the interval is wider"
+        notes.append(remark("stages-not-calibrated", text))
     if release.name and schedule.most > release.largest:
         found["beyond"] = BEYOND
-        notes.append(
-            remark(
-                "more-sequences",
-                f"{schedule.most:,.0f} sequences run at once, the calibrated runs had {release.largest:,.0f}: "
-                "the interval is wider",
-                sequences=schedule.most,
-                calibrated=release.largest,
-            )
+        text = (
+            f"{schedule.most:,.0f} sequences run at once, the calibrated runs had {release.largest:,.0f}: "
+            "the interval is wider"
         )
+        notes.append(remark("more-sequences", text, sequences=schedule.most, calibrated=release.largest))
     return found, notes
 
 
@@ -658,19 +645,14 @@ def _graph_remarks(setting: GraphSetting, times: LayerTimes) -> Iterator[Remark]
     yield remark("layers-by-source", f"times of layers: {listed or 'messages alone'}", **counts)
     if setting.measured_on is not None and STATED in times.source:
         factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
-        yield remark(
-            "times-moved",
+        text = (
             f"times stated for {setting.measured_on.name} are multiplied by {factor:.3g} for "
             f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches from the "
-            "ratio of the peaks to that of the memory bandwidths",
-            host=setting.measured_on.name,
-            target=setting.gpu.name,
-            factor=factor,
+            "ratio of the peaks to that of the memory bandwidths"
         )
+        yield remark("times-moved", text, host=setting.measured_on.name, target=setting.gpu.name, factor=factor)
     if setting.model.chained and len(setting.model.layers) > 1:
-        yield remark(
-            "layers-in-a-row",
-            "no layer states its predecessors: each waits for the one before it, and nothing overlaps",
-        )
+        text = "no layer states its predecessors: each waits for the one before it, and nothing overlaps"
+        yield remark("layers-in-a-row", text)
     if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
         yield NETWORK_STATED

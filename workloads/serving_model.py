@@ -72,60 +72,38 @@ _CHUNK: Final = 32
 
 @dataclass(frozen=True)
 class Fit:
-    """What was learnt of one time.
+    """What was learnt of one time."""
 
-    Attributes
-    ----------
-    constants : mapping of str to ndarray of shape (n_parts,)
-        Logarithms of factors on the parts: "" of all runs, others of a group on top of it.
-    terms, lengths : ndarray of shape (n_terms,), (n_lengths,)
-        Variances of `TERMS`, and lengths of `LENGTHS`.
-    noise, centre : float
-        Variance of a run, and the median of the logarithms.
-    weights : ndarray of shape (n_runs,)
-        Of the covariances with each run; 0 where a run did not measure this time.
-    spreads : mapping of str to (float, float)
-        Standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with a queue.
-    trust : mapping of str to (float, float)
-        By `BASES`, how much is added of what the process and the trees say that the law misses: 0 and 0 leave it to the
-        law, where that erred less.
-    trees : Trees, optional
-        None where they helped no answer.
-    """
-
+    # logarithms of factors on the parts: "" of all runs, others of a group on top of it; shape (n_parts,)
     constants: Mapping[str, FloatArray]
+    # variances of `TERMS`, and lengths of `LENGTHS`; shape (n_terms,), (n_lengths,)
     terms: FloatArray
     lengths: FloatArray
+    # variance of a run, and the median of the logarithms
     noise: float
     centre: float
-    weights: FloatArray
+    weights: FloatArray  # of the covariances with each run; 0 where a run did not measure this time; shape (n_runs,)
+    # standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with a queue
     spreads: Mapping[str, tuple[float, float]]
+    # by `BASES`, how much is added of what the process and the trees say that the law misses: 0 and 0 leave it to the
+    # law, where that erred less
     trust: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    trees: Trees | None = None
+    trees: Trees | None = None  # None where they helped no answer
 
 
 @dataclass(frozen=True)
 class Served:
-    """Times of settings of serving, a value of each, as logarithmic normal distributions.
+    """Times of settings of serving, a value of each, as logarithmic normal distributions."""
 
-    Attributes
-    ----------
-    ttft_ms, tpot_ms : ndarray of shape (n_settings,)
-        Medians; NaN where a figure is not known.
-    ttft_spread, tpot_spread : ndarray of shape (n_settings,)
-        Standard deviations of the logarithm.
-    remarks : tuple of Remark
-        What they rest on, and which two runs would narrow them.
-    basis : tuple of str
-        Of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE` joined by
-        " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may be less.
-    """
-
+    # medians; NaN where a figure is not known; shape (n_settings,)
     ttft_ms: FloatArray
     tpot_ms: FloatArray
+    # standard deviations of the logarithm; shape (n_settings,)
     ttft_spread: FloatArray
     tpot_spread: FloatArray
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Remark, ...] = ()  # what they rest on, and which two runs would narrow them
+    # of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE` joined by " and ", or
+    # `TWO_RUNS`. A first token is as wide as what itself rests on, which may be less.
     basis: tuple[str, ...] = ()
 
 
@@ -392,24 +370,13 @@ def kept(runs: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Points:
-    """Settings: the names they share, and numbers in which they are near or far.
+    """Settings: the names they share, and numbers in which they are near or far."""
 
-    Attributes
-    ----------
-    names : dict of str to ndarray of shape (n,), uint64
-        What runs have in common, by the hash of its name; 0 has nothing in common with anything.
-    traits : dict of str to ndarray of shape (n, k)
-        By `LENGTHS`, octaves.
-    steps : Steps
-        Parts of the times.
-    group : ndarray of shape (n,), text
-        Whose constants the parts have.
-    """
-
+    # what runs have in common, by the hash of its name; 0 has nothing in common with anything; shape (n,), uint64
     names: dict[str, np.ndarray]
-    traits: dict[str, FloatArray]
-    steps: Steps
-    group: np.ndarray
+    traits: dict[str, FloatArray]  # by `LENGTHS`, octaves; shape (n, k)
+    steps: Steps  # parts of the times
+    group: np.ndarray  # whose constants the parts have; shape (n,), text
 
     def part(self, rows: np.ndarray) -> Points:
         """Return some of them, by mask or places; the parts of the times stay with the whole."""

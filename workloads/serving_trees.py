@@ -30,21 +30,11 @@ _MOST_BYTES: Final = 2**25
 
 @dataclass(frozen=True)
 class Trees:
-    """A forest whose answer is the mean of its trees.
+    """A forest whose answer is the mean of its trees."""
 
-    Attributes
-    ----------
-    nodes : ndarray of shape (n_nodes,), `NODE`
-        Tree after tree, each depth first.
-    roots : ndarray of shape (n_trees,)
-        Where each begins.
-    words : tuple of (str, str)
-        Column and word that have a column of 0 and 1.
-    """
-
-    nodes: np.ndarray
-    roots: np.ndarray
-    words: tuple[tuple[str, str], ...]
+    nodes: np.ndarray  # tree after tree, each depth first; shape (n_nodes,), `NODE`
+    roots: np.ndarray  # where each begins; shape (n_trees,)
+    words: tuple[tuple[str, str], ...]  # column and word that have a column of 0 and 1
 
     def predicted(self, traits: FloatArray) -> FloatArray:
         """Return the answer for each row of `columns`."""
@@ -67,10 +57,7 @@ class Trees:
     def from_json(cls, said: Any) -> Trees:
         """Return those that `to_json` made.
 
-        Raises
-        ------
-        ValueError
-            They lead out of their nodes, or ask for what rows do not have.
+        Raises ValueError: they lead out of their nodes, or ask for what rows do not have.
         """
         data = zlib.decompressobj().decompress(base64.b64decode(said["nodes"], validate=True), _MOST_BYTES)
         nodes, roots = np.frombuffer(data, NODE), np.array(said["roots"], dtype=np.intp)
