@@ -26,12 +26,8 @@ def resample_clusters(groups: np.ndarray, replicates: int, seed: int) -> Iterato
     """Yield ``replicates`` bootstrap samples of rows, each made of as many groups as there are, drawn with replacement.
 
     ``groups`` of shape (n,) holds the group of each row; rows without groups of their own: ``np.arange(n)``. A sample
-    is an array of row numbers with repeats, their count differing where groups differ in size.
-
-    Raises
-    ------
-    ValueError
-        If ``groups`` is empty or not one-dimensional.
+    is an array of row numbers with repeats, their count differing where groups differ in size. Raises ValueError if
+    ``groups`` is empty or not one-dimensional.
     """
     groups = np.asarray(groups)
     if groups.ndim != 1 or len(groups) == 0:
@@ -88,12 +84,8 @@ def percentile_interval(draws: np.ndarray, n_groups: float, *, level: float = 0.
     """Return the expanded percentile interval of bootstrap ``draws``, along their first axis.
 
     The ``draws`` of shape (replicates, ...) are from ``n_groups`` groups (where they differ in size: their
-    `effective_groups`); the ends of the two-sided interval have the shape (...).
-
-    Raises
-    ------
-    ValueError
-        If there is one group only: it says nothing of how groups differ.
+    `effective_groups`); the ends of the two-sided interval have the shape (...). Raises ValueError if there is one
+    group only: it says nothing of how groups differ.
     """
     if n_groups <= 1:
         raise ValueError(f"an interval over groups needs at least 2 groups, got {n_groups:g}")

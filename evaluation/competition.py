@@ -180,16 +180,12 @@ def compete(
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
 
-    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``,
-    ``progress`` and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`).
-    With ``quick`` only the models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The
-    saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the
-    other scheme out; ``criterion`` is what models are chosen by (`selection.CRITERIA`).
-
-    Raises
-    ------
-    FlopcastError
-        For a scheme, suite or model that does not exist, too few rows, and where nothing ran.
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``, ``progress``
+    and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`). With ``quick``
+    only the models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The saved model is
+    chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme
+    out; ``criterion`` is what models are chosen by (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or
+    model that does not exist, too few rows, and where nothing ran.
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")

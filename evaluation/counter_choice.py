@@ -232,31 +232,16 @@ class WithinPasses(RegressorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class Trial:
-    """How well the best model of a category did with some columns.
+    """How well the best model of a category did with some columns."""
 
-    Attributes
-    ----------
-    columns : str
-        What there was: "all", "2 passes", or "without counter.TCC*".
-    passes : int
-        Passes of the profiler that it takes.
-    counters : int
-        Counters that are recorded in them.
-    category, model : str
-        Which category, and which of its models did best; "" where none ran.
-    e_out : float
-        Mean absolute error out of sample, %; NaN where no model ran.
-    ape : ndarray of shape (n,)
-        Error of each row, %.
-    """
-
-    columns: str
-    passes: int
-    counters: int
+    columns: str  # what there was: "all", "2 passes", or "without counter.TCC*"
+    passes: int  # passes of the profiler that it takes
+    counters: int  # counters that are recorded in them
+    # which category, and which of its models did best; "" where none ran
     category: str
     model: str
-    e_out: float
-    ape: np.ndarray
+    e_out: float  # mean absolute error out of sample, %; NaN where no model ran
+    ape: np.ndarray  # error of each row, %; shape (n,)
 
 
 def scheme_of(dataset: Dataset) -> str:
@@ -275,10 +260,7 @@ def by_passes(
 ) -> list[Trial]:
     """Return the trials with the counters of 0, 1, ... passes, then with all; the choice is made in every fold.
 
-    Raises
-    ------
-    DataError
-        The rows have no counters.
+    Raises DataError: the rows have no counters.
     """
     every = recorded(list(map(str, dataset.X.columns)))
     if not every:
@@ -310,10 +292,7 @@ def ablation(
 ) -> list[Trial]:
     """Return the trials without the columns that each family's patterns match (commas between).
 
-    Raises
-    ------
-    DataError
-        A family matches no column, or all of them.
+    Raises DataError: a family matches no column, or all of them.
     """
     trials: list[Trial] = []
     for family in families:
@@ -327,10 +306,7 @@ def ablation(
 def without(dataset: Dataset, patterns: Sequence[str]) -> Dataset:
     """Return the data set without the columns that shell patterns match: ``counter.TCC*``.
 
-    Raises
-    ------
-    DataError
-        They match no column, or all of them.
+    Raises DataError: they match no column, or all of them.
     """
     names = [str(name) for name in dataset.X.columns]
     kept = [name for name in names if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns)]

@@ -475,15 +475,11 @@ def make_folds(
     """Return the fold in which each row is held out.
 
     Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one; where rows are repeats,
-    their ``problems`` (n,), each in one fold, as groups of the other scheme are. ``"grouped"`` keeps every
-    group of ``groups`` (n,) in one fold: groups go, largest first (those of equal size shuffled), to the fold with the
-    fewest rows; with at most as many groups as folds each group is a fold of its own (leave one group out). The fold
-    numbers 0, 1, ..., shape (n,), each have at least one row.
-
-    Raises
-    ------
-    DataError
-        Fewer rows than folds, or fewer than two groups.
+    their ``problems`` (n,), each in one fold, as groups of the other scheme are. ``"grouped"`` keeps every group of
+    ``groups`` (n,) in one fold: groups go, largest first (those of equal size shuffled), to the fold with the fewest
+    rows; with at most as many groups as folds each group is a fold of its own (leave one group out). The fold numbers
+    0, 1, ..., shape (n,), each have at least one row. Raises DataError: fewer rows than folds, or fewer than two
+    groups.
     """
     if folds < 2:
         raise ValueError(f"parameter folds of make_folds must be at least 2, got {folds}")

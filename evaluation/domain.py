@@ -24,13 +24,10 @@ MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, staye
 inside the range at distances d of 1 to 6 doublings (largest seen: 2.0 at 3.5 and 2.7 at 5.5 doublings). For models that
 have not learnt from ranges left out (`extrapolation`): too few rows, or runs of earlier versions.
 """
-
 OPERATORS: Final = "op="
 """Features so named are 1 in the rows of an operator."""
-
 LOG_PREFIX: Final = "log2."
 """Features so named are logarithms to base 2 already."""
-
 _FURTHEST: Final = 20.0  # doublings; a zero where only positive values were trained is this far
 _TOLERANCE: Final = 1e-6  # doublings or spans; rounding is not extrapolation
 _NAMED: Final = 3  # features named per row
@@ -38,28 +35,18 @@ _NAMED: Final = 3  # features named per row
 
 @dataclass(frozen=True)
 class RangeCheck:
-    """How rows lie to the trained range.
+    """How rows lie to the trained range."""
 
-    Attributes
-    ----------
-    extrapolated : ndarray of bool, shape (n,)
-        Whether any feature lies outside.
-    reasons : Reasons
-        The features outside and by how much, the furthest first, three at most; none inside the range. Codes:
-        ``above-trained-range``, ``below-trained-range``, ``missing-value``, ``never-in-training``.
-    distance : ndarray of shape (n,)
-        Distance of the furthest feature: doublings beyond the range for positive and log features, trained spans for
-        others. 0 inside.
-    widening : ndarray of shape (n,)
-        Factor >= 1 for the half-width of an interval on the log scale, ``1 + WIDENING * distance``.
-    common : ndarray of shape (n,)
-        Distance from the range of all classes together: of what a class has not reached another may have.
-    """
-
-    extrapolated: BoolArray
+    extrapolated: BoolArray  # whether any feature lies outside; shape (n,)
+    # the features outside and by how much, the furthest first, three at most; none inside the range. Codes:
+    # ``above-trained-range``, ``below-trained-range``, ``missing-value``, ``never-in-training``.
     reasons: Reasons
+    # distance of the furthest feature: doublings beyond the range for positive and log features, trained spans for
+    # others. 0 inside. shape (n,)
     distance: FloatArray
+    # factor >= 1 for the half-width of an interval on the log scale, ``1 + WIDENING * distance``; shape (n,)
     widening: FloatArray
+    # distance from the range of all classes together: of what a class has not reached another may have; shape (n,)
     common: FloatArray
 
 
@@ -69,24 +56,14 @@ class TrainedRange:
 
     Large products say nothing of large sums: where rows belong to classes (operators), each row is held against the
     range of its own.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Features in training order.
-    low, high : ndarray of shape (p,)
-        Smallest and largest trained value; NaN for a feature that was always missing.
-    gaps : ndarray of bool, shape (p,)
-        Whether training rows had missing values of the feature.
-    own : mapping of str to TrainedRange
-        0/1 feature of a class -> the range of its rows.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # features in training order
+    # smallest and largest trained value; NaN for a feature that was always missing; shape (p,)
     low: FloatArray
     high: FloatArray
-    gaps: BoolArray
-    own: Mapping[str, TrainedRange] = field(default_factory=dict)
+    gaps: BoolArray  # whether training rows had missing values of the feature; shape (p,)
+    own: Mapping[str, TrainedRange] = field(default_factory=dict)  # 0/1 feature of a class -> the range of its rows
 
     @classmethod
     def of(cls, X: pd.DataFrame, classes: str = "") -> Self:

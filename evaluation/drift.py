@@ -25,12 +25,7 @@ def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, see
     and ``upper`` its interval: whole default groups are drawn (`cluster_bootstrap`), NaN for fewer than four.
     ``fastest_tenth`` and ``slowest_tenth`` are the 10 and 90 % quantiles of the ratio, ``kernels`` the part of the
     problems whose fastest kernel has another name. Other columns: ``device``, ``op``, ``dtype_a``, ``dtype_b``,
-    ``problems``, ``groups``.
-
-    Raises
-    ------
-    DataError
-        They share no problem.
+    ``problems``, ``groups``. Raises DataError: they share no problem.
     """
     both = pd.concat([first.assign(_side=0), second.assign(_side=1)], ignore_index=True)
     both["_problem"] = problem_ids(both)

@@ -55,22 +55,13 @@ MOST_ROWS: Final = 2000
 
 @dataclass(frozen=True)
 class FallbackLaw:
-    """A law at the rates of the training rows.
+    """A law at the rates of the training rows."""
 
-    Attributes
-    ----------
-    law : str
-        Its name (`features.roofline`).
-    intercept, ratio : float
-        a, in the unit of the metric, and b.
-    intervals : ConformalIntervals
-        For rows of kinds that were never trained.
-    """
-
-    law: str
+    law: str  # its name (`features.roofline`)
+    # a, in the unit of the metric, and b
     intercept: float
     ratio: float
-    intervals: ConformalIntervals
+    intervals: ConformalIntervals  # for rows of kinds that were never trained
 
     def predict(self, laws: pd.DataFrame) -> FloatArray:
         """Return what it says, (n,), from the laws' own columns; NaN where the law has no value."""
@@ -133,7 +124,6 @@ MOST_TRIED: Final = 40_000
 """Rows, drawn at random, whose ends are left out: what lies there makes the errors, not how many rows tell of it."""
 LEAST_ROWS: Final = 20
 """Rows of each end that there must be, and rows outside the range of the others."""
-
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
 
@@ -144,27 +134,14 @@ same coverage; 20 to 200 rows made it 15 to 8 %.
 
 @dataclass(frozen=True)
 class Rule:
-    """A sum of terms with coefficients >= 0: ``g = max(c_0 + sum_j c_j x_j, least)``.
+    """A sum of terms with coefficients >= 0: ``g = max(c_0 + sum_j c_j x_j, least)``."""
 
-    Attributes
-    ----------
-    name : str
-        ``affine``, the line of the reference, or ``additive``, the base that residuals are learnt over.
-    terms : tuple of str
-        The columns x: features, or ``reference``.
-    coefficients : ndarray of shape (n_classes + 1, n_terms + 1)
-        Intercept first; the shared ones in row 0, then those of each class.
-    classes : tuple of str
-        0/1 columns of the classes with their own coefficients.
-    least : float
-        The least prediction.
-    """
-
-    name: str
-    terms: tuple[str, ...]
+    name: str  # ``affine``, the line of the reference, or ``additive``, the base that residuals are learnt over
+    terms: tuple[str, ...]  # the columns x: features, or ``reference``
+    # intercept first; the shared ones in row 0, then those of each class; shape (n_classes + 1, n_terms + 1)
     coefficients: FloatArray
-    classes: tuple[str, ...] = ()
-    least: float = 0.0
+    classes: tuple[str, ...] = ()  # 0/1 columns of the classes with their own coefficients
+    least: float = 0.0  # the least prediction
 
     def predict(self, X: pd.DataFrame, reference: FloatArray) -> FloatArray:
         """Return the rule's value of every row, (n,), from features (n × p) and what baselines scale (n,)."""
@@ -203,30 +180,18 @@ def fit_rules(X: pd.DataFrame, y: FloatArray, reference: FloatArray, base: Addit
 
 @dataclass(frozen=True)
 class Beyond:
-    """How a model goes on outside its trained range.
+    """How a model goes on outside its trained range."""
 
-    Attributes
-    ----------
-    rule : Rule
-        Fitted to all rows.
-    fade : float
-        D, in doublings.
-    intervals : ConformalIntervals
-        Of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`).
-    wider : dict of str to float
-        0/1 feature of an operator -> how many times wider these intervals are in its rows (see `errors_by_operator`).
-    other : Rule or None
-        The rule that was not chosen: an interval holds what either says (`second`). None in runs of earlier versions.
-    found : dict
-        What it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out``
-        (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals.
-    """
-
-    rule: Rule
-    fade: float
+    rule: Rule  # fitted to all rows
+    fade: float  # d, in doublings
+    # of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`)
     intervals: ConformalIntervals
+    # 0/1 feature of an operator -> how many times wider these intervals are in its rows (see `errors_by_operator`)
     wider: Mapping[str, float]
+    # the rule that was not chosen: an interval holds what either says (`second`). None in runs of earlier versions.
     other: Rule | None
+    # what it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out`` (%),
+    # beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals
     found: Mapping[str, Any]
 
     def share(self, distance: FloatArray) -> FloatArray:
@@ -268,14 +233,12 @@ class Beyond:
 
 def fixed_widening() -> Remark:
     """Return what to say of a model without a `Beyond`: the rule of its intervals outside was never measured."""
-    return remark(
-        "fixed-widening",
+    text = (
         "outside the trained range the model still answers, and its intervals widen by a fixed "
         f"{WIDENING:.0%} per doubling, a figure that was not measured: measuring it takes "
-        f"{LEAST_ROWS} rows at each end of a range, to be left out of training",
-        widening=WIDENING,
-        least=LEAST_ROWS,
+        f"{LEAST_ROWS} rows at each end of a range, to be left out of training"
     )
+    return remark("fixed-widening", text, widening=WIDENING, least=LEAST_ROWS)
 
 
 def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from ..models.base import Candidate
 LOOKS: Final = {2: 0.5, 4: 0.0}
 """Folds after which candidates may leave, where there are at least twice as many as the last of them -> the margin:
 how much worse than the best, as a share of its error, who leaves then must be."""
-
 Left = Mapping[str, Mapping[str, tuple[int, int]]]
 """Scheme -> who leaves it -> how many folds they were fitted without, of how many."""
 Then = Callable[[Mapping[str, float], Mapping[str, float], Left], Sequence[float]]

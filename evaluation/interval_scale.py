@@ -45,26 +45,17 @@ _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond whic
 
 @dataclass(frozen=True)
 class Difficulty:
-    """A learnt difficulty of rows.
+    """A learnt difficulty of rows."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Features it asks for.
-    middle, spread, weights : ndarray of shape (n_names + 1,)
-        Mean and standard deviation of each column and its coefficient; the logarithm of the prediction is the last.
-    intercept : float
-    power : float
-    low, high : float
-        Least and largest difficulty that is believed.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # features it asks for
+    # mean and standard deviation of each column and its coefficient; the logarithm of the prediction is the last; shape
+    # (n_names + 1,)
     middle: FloatArray
     spread: FloatArray
     weights: FloatArray
     intercept: float
     power: float = 1.0
+    # least and largest difficulty that is believed
     low: float = 0.0
     high: float = np.inf
 
@@ -99,17 +90,10 @@ class Difficulty:
 
 @dataclass(frozen=True)
 class Spread:
-    """Intervals that answer one question, new rows or new groups, with the difficulty that scales them.
-
-    Attributes
-    ----------
-    intervals : ConformalIntervals
-    difficulty : Difficulty or None
-        None where rows have one radius.
-    """
+    """Intervals that answer one question, new rows or new groups, with the difficulty that scales them."""
 
     intervals: ConformalIntervals
-    difficulty: Difficulty | None
+    difficulty: Difficulty | None  # None where rows have one radius
 
     def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
         """Return how many times as wide the interval of each row is, (n,), as `Difficulty.scale`."""

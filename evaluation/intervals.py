@@ -34,15 +34,12 @@ LEVEL: Final = 0.9
 """Of an interval where nobody asks for another: what is learnt, reported and kept with a model."""
 LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""
-
 MARGIN: Final = 0.5
 """Standard errors added to the coverage aimed at outside the trained range."""
 FEW: Final = 16
 """Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
-
 SIDE_QUANTILE: Final = 0.9
 """Quantile of the errors of either sign that sets how much wider one side of the interval is than the other."""
-
 SIDE_LIMIT: Final = 4.0
 """Largest ratio believed between the errors of either sign: few rows cannot tell more."""
 
@@ -102,12 +99,8 @@ class ConformalIntervals:
 
         A prediction at or below zero counts as a miss at every level. ``scale``, where given, says how difficult each
         row is thought to be, > 0; its interval is as many times wider. All have the shape (n,). With a ``level`` only
-        intervals of that level can be asked for, which takes a fraction of the time.
-
-        Raises
-        ------
-        DataError
-            Fewer than two groups under the scheme ``"grouped"``, or fewer than two rows.
+        intervals of that level can be asked for, which takes a fraction of the time. Raises DataError: fewer than two
+        groups under the scheme ``"grouped"``, or fewer than two rows.
         """
         residuals = log_ratio(observed, predicted) / _positive(scale)
         code = pd.factorize(np.asarray(groups), sort=True)[0]
@@ -258,12 +251,8 @@ def cross_bounds(
     """Return the lower and upper end of every row's interval, (n,), calibrated on the other folds' predictions.
 
     ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as for
-    `ConformalIntervals.fit`.
-
-    Raises
-    ------
-    DataError
-        Fewer than three groups under the scheme ``"grouped"``: none could be left out.
+    `ConformalIntervals.fit`. Raises DataError: fewer than three groups under the scheme ``"grouped"``: none could be
+    left out.
     """
     y, p, fold = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float), np.asarray(folds)
     names = np.asarray(groups)

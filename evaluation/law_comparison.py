@@ -28,24 +28,13 @@ tuning and the next); size dependence that such noise in the host's times could 
 
 @dataclass(frozen=True)
 class SlopeTest:
-    """A log-log slope with its cluster-robust interval and tests against 1.
+    """A log-log slope with its cluster-robust interval and tests against 1."""
 
-    Attributes
-    ----------
-    slope : Interval
-        Of log y on log x by least squares, level 1 - ALPHA.
-    p_value : float
-        Two-sided, of slope = 1.
-    attenuated : float
-        The slope that a true slope of 1 would show if x were noisy by `NOISE`: 1 - NOISE² / var(log x).
-    p_size : float
-        Of 'the slope is 1, or seems less because x is noisy': of the slope being `attenuated` if it is below that, of
-        its being 1 if it is above 1; 1 in between.
-    """
-
-    slope: Interval
-    p_value: float
-    attenuated: float
+    slope: Interval  # of log y on log x by least squares, level 1 - ALPHA
+    p_value: float  # two-sided, of slope = 1
+    attenuated: float  # the slope that a true slope of 1 would show if x were noisy by `NOISE`: 1 - NOISE² / var(log x)
+    # of 'the slope is 1, or seems less because x is noisy': of the slope being `attenuated` if it is below that, of its
+    # being 1 if it is above 1; 1 in between
     p_size: float
 
 

@@ -29,10 +29,7 @@ NINETY_PERCENT: Final = 1.645
 def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
     """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
 
-    Raises
-    ------
-    ParameterError
-        Of ``interval``, the parameter that states it.
+    Raises ParameterError: of ``interval``, the parameter that states it.
     """
     if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
         raise ParameterError("interval", f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %")
@@ -41,12 +38,8 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:
     """Return the measured values as floats, refusing what no relative error can be taken of.
 
-    ``sources`` says for the message where each row came from (``"file:row"``).
-
-    Raises
-    ------
-    DataError
-        A value is zero, negative or not finite; the first such row is named.
+    ``sources`` says for the message where each row came from (``"file:row"``). Raises DataError: a value is zero,
+    negative or not finite; the first such row is named.
     """
     values = np.asarray(observed, dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
@@ -63,10 +56,7 @@ def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> 
 def ape(observed: ArrayLike, predicted: ArrayLike) -> FloatArray:
     """Absolute percentage error of each row, ``100 |y - f(x)| / y``.
 
-    Raises
-    ------
-    DataError
-        An observed value is not positive.
+    Raises DataError: an observed value is not positive.
     """
     y = check_targets(observed)
     with np.errstate(over="ignore"):
@@ -191,12 +181,8 @@ def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
 def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not known.
 
-    In a table of whole workloads the column counts as a counter (`readers.tidy`).
-
-    Raises
-    ------
-    ParameterError
-        No such column, or no positive number in it; it names ``target_cost``.
+    In a table of whole workloads the column counts as a counter (`readers.tidy`). Raises ParameterError: no such
+    column, or no positive number in it; it names ``target_cost``.
     """
     name = next((name for name in (column, COUNTER + column) if name in rows), None)
     if name is None:

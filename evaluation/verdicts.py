@@ -13,17 +13,13 @@ from ..remarks import Remark, remark
 
 MIN_ROWS = 10
 """Fewer rows carry no slope and no scatter worth a sentence."""
-
 MIN_GROUPS = 4
 """With G groups even the whole range of the group medians covers the true median with 1 - 2·0.5^G only: 75 % for three
 groups, 87.5 % for four. Below four no interval of 90 % comes near to what it says."""
-
 MOST_ROWS = 2 / 3
 """The share of rows that 'most rows' means; for a normal distribution its half-width is one standard deviation."""
-
 ALPHA = 0.05
 """Level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA."""
-
 MOST_TIMES = 32
 """What more than so many times the groups would settle is said to be left open."""
 
@@ -63,51 +59,33 @@ class Interval:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rows of one kernel class say about one law; the deviation of a row is t_target / t_law.
+    """What the rows of one kernel class say about one law; the deviation of a row is t_target / t_law."""
 
-    Attributes
-    ----------
-    rows, groups : int
-        How many rows, in how many groups.
-    deviation : Interval
-        Median deviation with its cluster-bootstrap interval of level 1 - 2·ALPHA: the correction c.
-    slope : Interval or None
-        Slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a law with one ratio
-        (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary,
-        and for what does not grow with the work.
-    slope_p : float
-        p-value of slope = 1; NaN without a slope.
-    attenuated_slope : float
-        The slope a perfect law would show with noisy host times (`law_comparison.NOISE`); NaN without a slope.
-    size_p : float
-        p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by Holm over classes.
-    drift : float
-        Fold change of the deviation, by the slope, between the middle and either end of the class's range of times
-        (5th to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right.
-    scatter : float
-        Half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %.
-    group_scatter : float
-        The same with every group of the same weight: two large groups say little of how groups differ.
-    excess, freedom : float
-        Variance of the log deviations over the largest that the margin and the host's noise allow, and the degrees of
-        freedom it is known with (`law_comparison.scatter_test`).
-    scatter_p : float
-        p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes.
-    """
-
+    # how many rows, in how many groups
     rows: int
     groups: int
-    deviation: Interval
+    deviation: Interval  # median deviation with its cluster-bootstrap interval of level 1 - 2·ALPHA: the correction c
+    # slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a law with one ratio
+    # (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary, and
+    # for what does not grow with the work.
     slope: Interval | None
-    slope_p: float
+    slope_p: float  # p-value of slope = 1; NaN without a slope
+    # the slope a perfect law would show with noisy host times (`law_comparison.NOISE`); NaN without a slope
     attenuated_slope: float
+    # p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by Holm over classes
     size_p: float
+    # fold change of the deviation, by the slope, between the middle and either end of the class's range of times (5th
+    # to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right
     drift: float
+    # half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %
     scatter: float
+    # the same with every group of the same weight: two large groups say little of how groups differ
     group_scatter: float
+    # variance of the log deviations over the largest that the margin and the host's noise allow, and the degrees of
+    # freedom it is known with (`law_comparison.scatter_test`)
     excess: float
     freedom: float
-    scatter_p: float
+    scatter_p: float  # p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes
 
 
 @dataclass(frozen=True)
