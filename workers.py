@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -233,55 +233,59 @@ class _Remote:
     def __init__(self, cluster: Cluster, ordered: bool) -> None:
         self._cluster, self._client, self._ordered = cluster, cluster.client, ordered
         self._shared: tuple[Any, Future, str] | None = None
-        self._running: dict[Future, _Running] = {}
 
     def map(
         self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
     ) -> Iterator[R]:
         from distributed import CancelledError
 
+        running: dict[Future, _Running] = {}
+        waiting, todo = iter(tasks), list[T]()
+
         def begun(task: T, lost: int = 0) -> dict[Future, _Running]:
-            held, home = self._held(shared if part is None else part(task), whole=part is None)
+            homes = [each.home for each in running.values()]
+            held, home = self._held(shared, None) if part is None else self._held(part(task), homes)
             return {self._client.submit(_alone, function, task, held, pure=False): _Running(task, home, lost)}
 
-        waiting, todo = iter(tasks), list[T]()
         try:
             while True:
                 count = len(self._cluster.look())
-                while len(self._running) < 2 * count:
+                while len(running) < 2 * count:
                     todo = todo or [*islice(waiting, 1)]
-                    if not todo or (part and len(self._running) >= count and not self._has(part(todo[0]))):
+                    if not todo or (part and len(running) >= count and not self._has(part(todo[0]))):
                         break
-                    self._running |= begun(todo.pop())
-                if not self._running:
+                    running |= begun(todo.pop())
+                if not running:
                     return
-                for future in self._done(self._running):
-                    task, _, lost = self._running.pop(future)
+                for future in self._done(running):
+                    task, _, lost = running.pop(future)
                     try:
                         result = self._result(future)
                     except CancelledError:  # who held what it needs was lost
                         if lost == _LOST:
                             raise DataError(_MEMORY) from None
-                        self._running = begun(task, lost + 1) | self._running
+                        running = begun(task, lost + 1) | running
                     else:
                         yield result
         finally:
-            if self._running:
-                self._client.cancel([*self._running])
-                self._running = {}
+            if running:
+                self._client.cancel([*running])
 
     def _has(self, needed: Any) -> bool:
         """Whether this was sent last, and is still there."""
         return self._shared is not None and self._shared[0] is needed and self._shared[1].status == "finished"
 
-    def _held(self, needed: S, whole: bool) -> tuple[Future, str]:
-        """Return what tasks need where they are done, and on which worker; sent where it is not there yet."""
+    def _held(self, needed: S, homes: Sequence[str] | None) -> tuple[Future, str]:
+        """Return what tasks need where they are done, and on which worker; sent where it is not there yet.
+
+        To every worker, or, where the ``homes`` of the tasks under way are given, to the one that has the fewest.
+        """
         if self._shared is None or not self._has(needed):
             self._shared = None  # what no task needs any more goes before the next comes
             for _ in range(1 + _LOST):
-                addresses, homes = self._cluster.look(), [each.home for each in self._running.values()]
-                home = "" if whole else min(addresses, key=homes.count)
-                where: dict[str, Any] = {"broadcast": True} if whole else {"workers": [home]}
+                addresses = self._cluster.look()
+                home = "" if homes is None else min(addresses, key=homes.count)
+                where: dict[str, Any] = {"broadcast": True} if homes is None else {"workers": [home]}
                 with suppress(OSError, KeyError):  # a worker that is lost meanwhile
                     self._shared = needed, self._client.scatter(needed, hash=False, **where), home
                     break
