@@ -254,7 +254,7 @@ def load_measurements(
     ----------
     data : path, DataFrame, Measurements, or a sequence of them, or None
         None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, unit, default, rename, each, keep, jobs, rename
+    where, unit, default, rename, each, keep, jobs
         As for `read`.
     devices : sequence of str
         Names of devices that the user described, so that no remark calls them unknown.
