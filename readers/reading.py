@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -490,7 +491,7 @@ def check_renames(
     paths: Sequence[Path | str | DataFile],
     renames: Mapping[str, str],
     frames: Sequence[pd.DataFrame] = (),
-    known: Collection[str] = frozenset({*_OURS, *ALIASES, "duration_us"}),
+    known: Collection[str] = frozenset({*_OURS, *ALIASES, *chain(*ALIASES.values()), "duration_us"}),
 ) -> None:
     """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
     if not renames:

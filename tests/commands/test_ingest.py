@@ -182,7 +182,7 @@ def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: P
 def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
     table = pd.DataFrame({"what": ["gemm"], "card": ["MI300X"], "fmt": ["bf16"], "M_": [16], "N_": [32], "K_": [64],
                           "took": [12.5]})  # fmt: skip
-    ours = {"what": "op", "card": "device", "fmt": "dtype_a", "M_": "m", "N_": "n", "K_": "k", "took": "duration_us"}
+    ours = {"what": "op", "card": "device", "fmt": "dtype", "M_": "m", "N_": "n", "K_": "k", "took": "duration_us"}
     table.to_csv(tmp_path / "x.csv", index=False)
     table.to_parquet(tmp_path / "x.parquet")
     for data in (tmp_path / "x.csv", tmp_path / "x.parquet", table):
