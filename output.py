@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -81,7 +81,7 @@ def check_place(out: Path) -> None:
 
 
 @contextmanager
-def whole_file(out: Path) -> Iterator[Path]:
+def whole_file(out: Path) -> Generator[Path]:
     """Give a hidden file beside ``out`` to write; rename it to ``out`` when the block ends well, else remove it.
 
     Raises DataError if ``out`` cannot be written.
@@ -141,7 +141,7 @@ def _check_unread(out: Path, data: Iterable[Path]) -> None:
 
 
 @contextmanager
-def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Iterator[Any]:
+def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Generator[Any]:
     """Give a writer of Arrow tables; ``out`` appears when the block ends well.
 
     Parameters
@@ -233,7 +233,7 @@ def _guarded_texts(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
 
 
 @contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def whole_folder(out: Path) -> Generator[Path]:
     """Give a fresh folder beside ``out`` to write into; it takes the place of ``out`` when the block ends well.
 
     Whatever happens on the way, ``out`` holds either the previous result or the new one, and never a mix. What the
@@ -309,7 +309,7 @@ _EXACT: Final = 2**53
 
 
 @contextmanager
-def _workbook(path: Path, schema: pa.Schema, out: Path) -> Iterator[Any]:
+def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
     from openpyxl import Workbook  # an extra, which `check_file` has found
 
     book = Workbook(write_only=True)

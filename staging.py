@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _PREVIOUS = "previous"
 
 
 @contextmanager
-def staged(place: Path, *, folder: bool = False) -> Iterator[Path]:
+def staged(place: Path, *, folder: bool = False) -> Generator[Path]:
     """Yield a new file, or folder, beside ``place``, which must have a parent; at the end it is removed if still there.
 
     A folder is kept where the previous result is still in it, because it could not return to its place.
@@ -46,7 +46,7 @@ def staged(place: Path, *, folder: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
+def temporary_folder() -> Generator[Path]:
     """Yield a folder of the system's temporary files that is removed at the end, or by a later run."""
     with staged(Path(tempfile.gettempdir()) / "flopcast", folder=True) as folder:
         yield folder

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -70,7 +70,7 @@ class Pool(Protocol):
 
 
 @contextmanager
-def workers(jobs: int, cluster: str | Client | None = None) -> Iterator[Jobs]:
+def workers(jobs: int, cluster: str | Client | None = None) -> Generator[Jobs]:
     """Give the workers of a cluster where there is one, else the number of processes.
 
     Parameters
@@ -103,7 +103,7 @@ def workers(jobs: int, cluster: str | Client | None = None) -> Iterator[Jobs]:
 
 
 @contextmanager
-def pool(jobs: Jobs, *, ordered: bool = False) -> Iterator[Pool]:
+def pool(jobs: Jobs, *, ordered: bool = False) -> Generator[Pool]:
     """Give a pool: ``ordered`` yields results in the order of the tasks, else as they come."""
     if isinstance(jobs, Cluster):
         yield _Remote(jobs, ordered)

@@ -10,7 +10,7 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,7 +53,7 @@ def _row(name: str, task: str, data: Dataset, jobs: Jobs, first: dict[str, pd.Da
 
 
 @contextmanager
-def cluster(count: int) -> Iterator[tuple[Any, Any]]:
+def cluster(count: int) -> Generator[tuple[Any, Any]]:
     """Give a client of as many workers, each a process of one thread, and what tells their CPU seconds."""
     import psutil
     from distributed import Client

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -117,7 +117,7 @@ class InlineTimes:
         return sum(end is not None for end in self._end)
 
     @contextmanager
-    def region(self, name: str) -> Iterator[None]:
+    def region(self, name: str) -> Generator[None]:
         """Time what the block does under a name; modules within it count as enclosed by it."""
         self.enter((name, None))
         try:

@@ -55,7 +55,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [*sorted(_HOME)]
+__all__ = [*sorted(_HOME)]  # pyrefly: ignore[unresolvable-dunder-all]
 
 
 def __getattr__(name: str) -> Any:

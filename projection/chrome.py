@@ -12,7 +12,7 @@ clock) are spread over as many rows as it takes (`lanes`). Shares of the roofs o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
@@ -173,7 +173,7 @@ def write_chrome(
 
 
 @contextmanager
-def _opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
+def _opened(path: Path, compressed: bool) -> Generator[IO[bytes]]:
     """Give a file to write, compressed without a time or name in it: the same trace gives the same bytes."""
     with path.open("wb") as file:
         if not compressed:

@@ -12,7 +12,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -152,7 +152,7 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> Generator[None]:
     """Turn what goes wrong into an error that names the file."""
     try:
         yield
@@ -385,7 +385,7 @@ def check_names(twice: Sequence[str], path: Path) -> None:
 
 
 @contextmanager
-def open_parquet(path: Path, max_bytes: int) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, max_bytes: int) -> Generator[pq.ParquetFile]:
     """Open a Parquet file; what its bytes lead to is a DataError, also where that shows only while it is read."""
     try:
         with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:

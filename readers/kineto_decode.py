@@ -8,7 +8,7 @@ are asked for, because those of most events (Python frames, flows, memory) never
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -282,7 +282,7 @@ class Document:
 
 
 @contextmanager
-def refusing(source: str) -> Iterator[None]:
+def refusing(source: str) -> Generator[None]:
     """Turn what the decoder says of damaged content into an error that names the file."""
     try:
         yield
@@ -291,7 +291,7 @@ def refusing(source: str) -> Iterator[None]:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def uncollected() -> Generator[None]:
     """Keep the garbage collector from looking through millions of new objects, none of which are in cycles."""
     enabled = gc.isenabled()
     gc.disable()

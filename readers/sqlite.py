@@ -14,7 +14,7 @@ import re
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -134,7 +134,7 @@ class Database:
 
 
 @contextmanager
-def opened(file: DataFile, options: Options) -> Iterator[Database]:
+def opened(file: DataFile, options: Options) -> Generator[Database]:
     """Open a database, compressed or not, for reading.
 
     Raises DataError where the file is not a database, is damaged, or has more than ``options.trace_bytes`` once
@@ -220,7 +220,7 @@ def unfinished(file: DataFile) -> list[Finding]:
 
 
 @contextmanager
-def _plain(path: Path, max_bytes: int) -> Iterator[Path]:
+def _plain(path: Path, max_bytes: int) -> Generator[Path]:
     """Yield the path of the uncompressed database: the file itself, or a copy that lives as long as the context."""
     with path.open("rb") as file:
         magic = file.read(3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
@@ -302,7 +302,7 @@ Report = Callable[[int, int, str, float], None]
 
 
 @contextmanager
-def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Iterator[Report | None]:
+def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Generator[Report | None]:
     """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
 
     ``first`` says at once what is done before any of the work is counted. An ETA that is not finite is not known yet,

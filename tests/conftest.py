@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -44,7 +44,7 @@ def all_folds(five_folds: tuple[tuple[int, int], ...]) -> Callable[[], AbstractC
     """Return a context in which trainings have as many folds as they have by default."""
 
     @contextmanager
-    def whole() -> Iterator[None]:
+    def whole() -> Generator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("flopcast.evaluation.competition.FOLDS", five_folds)
             yield

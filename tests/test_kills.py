@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def run(name: str, given: Path, out: Path) -> Ended:
 
 
 @contextmanager
-def no_room() -> Iterator[None]:
+def no_room() -> Generator[None]:
     """Let no file of this process grow beyond a few bytes: as on a full disk, writing fails half way."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
 
 
 @contextmanager
-def two_folds() -> Iterator[None]:
+def two_folds() -> Generator[None]:
     """Let trainings, whose models are many fits each here, have two folds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(competition, "FOLDS", ((0, 2),))
