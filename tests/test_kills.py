@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -26,11 +27,15 @@ def run(name: str, given: Path, out: Path) -> Ended:
 
 @contextmanager
 def no_room() -> Generator[None]:
-    """Let no file of this process grow beyond a few bytes: as on a full disk, writing fails half way."""
+    """Let no file of this process grow beyond a few bytes: as on a full disk, writing fails half way.
+
+    Python would keep the first bytes of a module that it compiles meanwhile as the whole, and fail at the next import.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
     try:
-        yield
+        with patch.object(sys, "dont_write_bytecode", True):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
