@@ -46,16 +46,8 @@ def importance(
 ) -> FloatArray:
     """Return how much each candidate weighs, (n,), of sum 1.
 
-    Parameters
-    ----------
-    groups : array-like of shape (n,)
-        Group of each candidate.
-    known : array-like of bool of shape (n,)
-        Whether the group was trained.
-    unseen_error, known_error : float
-        What the model errs by in groups it has not seen, and in those it has, percent.
-    weights : array-like of shape (n,) or float
-        What the user's workload says of each: how often it runs, or how long.
+    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``known`` (n,), by ``known_error`` in those that
+    are, percent; ``weights`` (n,) say how often, or how long, each runs in the user's workload.
     """
     names = np.asarray(groups, dtype=str)
     _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
@@ -74,24 +66,11 @@ def choose(
     measured: ArrayLike = (),
     seed: int = 0,
 ) -> NDArray[np.intp]:
-    """Return the rows to measure, the most useful first.
+    """Return the rows to measure, the most useful first, for a ``budget`` in the unit of each row's ``cost`` (n,).
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d)
-        Coordinates of the candidates, those measured already included.
-    weights : ndarray of shape (n,)
-        See `importance`.
-    budget : float
-        What the batch may cost in all.
-    groups : array-like of shape (n,), optional
-        Rows of different groups lie `APART` apart or more.
-    cost : array-like of shape (n,) or float
-        Of each row, in the unit of the budget; a row that no longer fits is passed over.
-    measured : array-like of int
-        Rows that are measured already.
-    seed : int
-        Of the sample where there are more than `MOST` candidates.
+    ``points`` (n, d) are the candidates, those ``measured`` (row numbers) included, with the ``weights`` of
+    `importance`. Rows of different ``groups`` lie `APART` apart or more; a row that no longer fits the budget is passed
+    over. ``seed`` is that of the sample where there are more than `MOST`.
     """
     before = np.asarray(measured, dtype=np.intp)
     kept = np.arange(len(points))
@@ -148,22 +127,14 @@ def check_need(need: float | None) -> None:
 
 @dataclass(frozen=True)
 class Need:
-    """How sure an answer is to be, how sure it is, and what would make it so.
+    """How sure an answer is to be, how sure it is, and what would make it so."""
 
-    Attributes
-    ----------
-    need, now : float
-        What is asked for and what is known, as shares of the answer: half-widths of an interval, or errors.
-    ways : sequence of (str, float)
-        Further measurements, each with those before it, and what would then be known: expected, not promised.
-    what : str
-        What both figures are.
-    """
-
+    # what is asked for and what is known, as shares of the answer: half-widths of an interval, or errors
     need: float
     now: float
+    # further measurements, each with those before it, and what would then be known: expected, not promised
     ways: Sequence[tuple[str, float]] = ()
-    what: str = "half-width"
+    what: str = "half-width"  # what both figures are
 
     @property
     def reached(self) -> bool:

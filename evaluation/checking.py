@@ -128,55 +128,31 @@ class CoverageTest:
 
 @dataclass(frozen=True)
 class Checked:
-    """What new measurements say of a model.
+    """What new measurements say of a model."""
 
-    Attributes
-    ----------
-    score, expected : Score
-        Of the new rows, and of the run's own out-of-fold predictions under ``scheme``.
-    scheme : str
-        Of the out-of-fold predictions that the new rows are compared with.
-    groups, known_groups : int
-        Groups of the new rows, and how many of them were trained.
-    shift : Interval or None
-        Of level 1 - `EACH`; None where there are too few data.
-    coverage, corrected_coverage : CoverageTest or None
-        As the run is, and after the shift is corrected.
-    growth : Interval or None
-        Of the error after the shift is corrected, over that out of fold; its upper end is infinite.
-    margin : float
-        What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
-    more_groups : int or None
-        Of new groups like these would settle what cannot be told; None where nothing is open, or they would not.
-    outcome : Outcome
-        The verdict.
-    correction : Correction or None
-        What `Outcome.SHIFTED` asks for.
-    classes, by_group : tuple of Part
-        By falling number of rows; the groups that are off most first.
-    out_of_range : int
-        Rows outside the trained range.
-    beyond : Score or None
-        Of these rows.
-    """
-
+    # of the new rows, and of the run's own out-of-fold predictions under ``scheme``
     score: Score
     expected: Score
     scheme: str
+    # groups of the new rows, and how many of them were trained
     groups: int
     known_groups: int
-    shift: Interval | None
+    shift: Interval | None  # of level 1 - `EACH`; None where there are too few data
+    # as the run is, and after the shift is corrected
     coverage: CoverageTest | None
     corrected_coverage: CoverageTest | None
+    # of the error after the shift is corrected, over that out of fold; its upper end is infinite
     growth: Interval | None
-    margin: float
+    margin: float  # what counts as the same: a shift within [1 / (1 + margin), 1 + margin]
+    # new groups like these that would settle what cannot be told; None where nothing is open, or they would not
     more_groups: int | None
     outcome: Outcome
-    correction: Correction | None
+    correction: Correction | None  # what `Outcome.SHIFTED` asks for
+    # by falling number of rows; the groups that are off most first
     classes: tuple[Part, ...]
     by_group: tuple[Part, ...]
-    out_of_range: int
-    beyond: Score | None
+    out_of_range: int  # rows outside the trained range
+    beyond: Score | None  # of these rows
 
 
 def inside(rows: pd.DataFrame) -> BoolArray:
@@ -195,22 +171,12 @@ def assess(
 ) -> Checked:
     """Judge a model by rows it has not seen.
 
-    Parameters
-    ----------
-    new : DataFrame
-        ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and ``within``, whether the model itself
-        answers (and not what goes on outside the trained range). Predictions are positive numbers.
-    folds : mapping of str to DataFrame
-        Scheme -> ``observed``, ``predicted`` and ``group`` of the training rows out of fold; at least one scheme. New
-        rows are compared with ``grouped`` where half of them or more are of groups never trained, else with ``kfold``.
-    level : float
-        That of the intervals.
-    margin : float
-        What counts as the same, as in `Checked`.
-    covered : mapping of str to float, optional
-        Scheme -> share of rows that the run's intervals held out of fold.
-    seed : int
-        Of the bootstrap.
+    ``new`` has ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and ``within``, whether the
+    model itself answers (and not what goes on outside the trained range); predictions are positive. ``folds`` are by
+    scheme ``observed``, ``predicted`` and ``group`` of the training rows out of fold: new rows are compared with
+    ``grouped`` where half of them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of
+    rows that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin`` as in
+    `Checked`.
     """
     known = new["group"].isin(next(iter(folds.values()))["group"])
     wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
@@ -304,21 +270,12 @@ Sample = tuple[FloatArray, pd.Series]
 
 @dataclass(frozen=True)
 class TwoSamples:
-    """The difference of a statistic of two samples, with what either sample leaves open.
-
-    Attributes
-    ----------
-    value : float
-        The difference.
-    spread : tuple of ndarray
-        Draws of the statistic less its value, (replicates,), of the new sample and of the old one.
-    freedom : float
-        Welch's degrees of freedom.
-    """
+    """The difference of a statistic of two samples, with what either sample leaves open."""
 
     value: float
+    # draws of the statistic less its value, (replicates,), of the new sample and of the old one
     spread: tuple[FloatArray, FloatArray]
-    freedom: float
+    freedom: float  # Welch's degrees of freedom
 
     def interval(self, level: float) -> Interval:
         """Return the difference with its interval of this level."""

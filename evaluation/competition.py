@@ -53,40 +53,21 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Competition:
-    """Every candidate's out-of-fold predictions, and what was chosen.
+    """Every candidate's out-of-fold predictions, and what was chosen."""
 
-    Attributes
-    ----------
-    evaluation : Evaluation
-        Baselines first, then the models.
-    baselines, models : tuple of Candidate
-        Who competed.
-    selected : dict of str to dict
-        The winner of each scheme, as ``metrics.json`` has it (see `selection.select`). Where that is a baseline, its
-        ``best_model`` is the same for the models alone.
-    scheme : str
-        The scheme the saved model is chosen under.
-    notes : tuple of Remark
-        ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``.
-    laws : dict of str to Candidate
-        The baselines that a model can be saved of, by name: what they scale is a feature.
-    """
-
-    evaluation: Evaluation
+    evaluation: Evaluation  # baselines first, then the models
     baselines: tuple[Candidate, ...]
     models: tuple[Candidate, ...]
+    # the winner of each scheme, as ``metrics.json`` has it (`select`); a baseline's ``best_model`` is that of models
     selected: dict[str, dict[str, Any]]
-    scheme: str
-    notes: tuple[Remark, ...]
-    laws: Mapping[str, Candidate]
+    scheme: str  # under which the saved model is chosen
+    notes: tuple[Remark, ...]  # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
+    laws: Mapping[str, Candidate]  # the baselines that a model can be saved of, by name: what they scale is a feature
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return what was selected; where a baseline was that cannot be saved, the best of the models alone.
+        """Return what was selected, or the best of the models alone where that is a baseline that cannot be saved.
 
-        Raises
-        ------
-        FlopcastError
-            No model ran.
+        Raises FlopcastError: no model ran.
         """
         entry = self.selected[scheme]
         best = entry.get("best_model") or entry
@@ -386,15 +367,7 @@ SIZES: Final = tuple(2**power for power in range(1, 11))
 
 
 class FirstTrees(PositiveRegressor):
-    """The first trees of a forest grown on the logarithm of y, all of which a memo keeps for the other sizes.
-
-    Parameters
-    ----------
-    trees, grown : int
-        How many count, and how many are grown.
-    random_state : int, default=0
-        Of the forest, whose other parameters are those of `models.learners.Forest`.
-    """
+    """The first ``trees`` of so many ``grown`` on the logarithm of y, all of which a memo keeps for the other sizes."""
 
     def __init__(self, trees: int, grown: int, random_state: int = 0) -> None:
         self.trees, self.grown, self.random_state = trees, grown, random_state

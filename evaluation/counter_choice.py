@@ -59,18 +59,9 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
     Rows are divided by y, so that a sum of columns is to be 1; columns that are no counters, and no categories, are
     always in it. Of the counters whose block has a place left the one that lowers the sum of squares most is added,
     until none fits or `MOST` are in; those are thinned by the extended BIC [1]_, whose penalty grows with how many
-    there are to choose from, and each is exchanged where another does better; then again, until nothing changes.
-
-    Parameters
-    ----------
-    X : DataFrame of shape (n, p)
-        Features; of the columns of one counter (sum, maximum, imbalance) each may be chosen, at the cost of one.
-    y : ndarray of shape (n,)
-        Positive times.
-    passes : int
-        0 gives none.
-    limits : mapping of str to int
-        Block -> counters in a pass.
+    there are to choose from, and each is exchanged where another does better; then again, until nothing changes. X is
+    (n, p), of the columns of one counter (sum, maximum, imbalance) each may be chosen, at the cost of one; ``limits``
+    are by block the counters in a pass.
 
     References
     ----------
@@ -185,25 +176,10 @@ def passes_of(columns: Sequence[str]) -> int:
 
 
 class WithinPasses(RegressorMixin, BaseEstimator):
-    """A model of the suite that sees the counters that fit into some passes, chosen anew from each training set.
+    """The model ``name`` of the default suite on the counters that fit into some passes, chosen from each training set.
 
-    Parameters
-    ----------
-    name : str
-        Of the model, in the default suite.
-    columnar : Columnar
-        What the suite must know of X.
-    passes : int
-        Passes of the profiler.
-    limits : mapping of str to int
-        Block -> counters in a pass.
-    seed : int
-        Of the model.
-
-    Attributes
-    ----------
-    counters_ : list of str
-        The columns that were chosen.
+    ``columnar`` is what the suite must know of X, ``limits`` are by block the counters in a pass, ``counters_`` the
+    columns that were chosen.
     """
 
     def __init__(self, name: str, columnar: Columnar, passes: int, limits: Mapping[str, int], seed: int = 0) -> None:

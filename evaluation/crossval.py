@@ -58,26 +58,16 @@ class LearningData(Protocol):
 
 @dataclass(frozen=True)
 class SchemeResult:
-    """What one scheme found.
-
-    Attributes
-    ----------
-    folds : ndarray of int, shape (n,)
-        Fold in which each row was held out.
-    predictions : DataFrame of shape (n, n_models)
-        Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
-    rows : list of dict
-        One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
-        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early,
-        after how many folds, and how many times the error of the best model it had on them; it has no other figures.
-    partial : DataFrame of shape (n, n_left)
-        Predictions of the candidates that left early; NaN in the folds that they were not fitted for.
-    """
+    """What one scheme found."""
 
     scheme: str
-    folds: IntArray
-    predictions: pd.DataFrame
+    folds: IntArray  # in which each row was held out, (n,)
+    predictions: pd.DataFrame  # out of fold, in the unit of the target, n × the models that ran, in the order given
+    # one per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``), with
+    # ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early, after
+    # how many folds, and how many times the error of the best model it had on them; it has no other figures
     rows: list[dict[str, Any]]
+    # of the candidates that left early, n × theirs; NaN in the folds that they were not fitted for
     partial: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
@@ -123,40 +113,31 @@ def evaluate(
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
 
-    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per numerical library.
+    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per numerical library. Raises
+    DataError: a measured value is not positive, or there are too few rows or groups.
 
     Parameters
     ----------
     dataset : LearningData
         ``unpaired`` rows are added to the training rows of the candidates that use them, except those whose group is
         held out (scheme ``"grouped"``), and the repeats of a problem that is.
-    candidates : sequence of Candidate
-        Models and baselines, in the order in which the budget is spent on them.
-    schemes, folds, seed
-        See `make_folds`; there may be another number of folds in each scheme.
+    candidates, schemes, folds, seed
+        In the order in which the budget is spent on them; as for `make_folds`, folds also by scheme.
     jobs : int or Cluster
         Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the data.
     budget : float, optional
         Seconds (of ``clock``) after which no further fit is started; a candidate that is not through a scheme by then
         is left out of it, with that as its error.
-    progress : callable, optional
-        Called in this process after every fit.
     tell_groups : collection of str
         Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
         what is evaluated is what a final fit with groups does. Under the others they are given the problems as groups
         where there are repeats.
-    leave : callable, optional
-        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`): who it names, and is ``expensive``, is fitted
-        for no further fold of it. Not asked under a budget.
-    then : callable, optional
-        Returns the seconds of what follows: the time left, as ``progress`` gives it, has them in it.
+    leave, then, progress : callable, optional
+        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`), unless there is a budget: who ``leave`` names,
+        and is ``expensive``, is fitted for no further fold of it. The seconds that ``then`` returns are those of what
+        follows, which the time left has in it; ``progress`` is told of it in this process after every fit.
     kept : KeptFits, optional
         Fits done before, which are not done again; those that are done are written there.
-
-    Raises
-    ------
-    DataError
-        A measured value is not positive, or there are too few rows or groups.
     """
     names = tuple(candidate.name for candidate in candidates)
     if twice := [name for name, count in Counter(names).items() if count > 1]:

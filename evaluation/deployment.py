@@ -53,46 +53,25 @@ ENOUGH: Final = {"kfold": 200, "grouped": 10}
 
 @dataclass(frozen=True)
 class Deployed:
-    """A model fitted to all rows, with what a prediction needs beside it.
+    """A model fitted to all rows, with what a prediction needs beside it."""
 
-    Attributes
-    ----------
-    name, space, scheme : str
-        The candidate, the space it is fitted in, the scheme it was chosen under.
-    estimator : scikit-learn regressor
-        Fitted.
-    spreads : dict of str to Spread
-        By scheme the intervals calibrated on the model's out-of-fold predictions of that scheme; of a run over all
-        devices that left some out, those of new devices too, by how near they are (`KnownGroups.nearness`).
-    groups : KnownGroups
-        By which the intervals of a new row are chosen.
-    domain : TrainedRange
-        Of the training matrix (see `trained_range`).
-    coverage : dict
-        ``intervals`` of ``metrics.json``: by scheme, how many rows 90 % intervals really covered, and of which groups
-        they covered least.
-    ranking : list of dict
-        ``ranking`` of ``metrics.json``.
-    fitted_baselines : dict
-        Constant ratio and line, fitted to all rows, and what they scale.
-    beyond : Beyond or None
-        How it goes on outside the trained range; None where the rows are too few, or too alike, to tell.
-    law : FallbackLaw or None
-        What may be said of what was never trained; None where there is no law.
-    """
-
+    # the candidate, the space it is fitted in, the scheme it was chosen under
     name: str
     space: str
     scheme: str
-    estimator: Any
+    estimator: Any  # a fitted regressor
+    # by scheme the intervals calibrated on the model's out-of-fold predictions of that scheme; of a run over all
+    # devices that left some out, those of new devices too, by how near they are (`KnownGroups.nearness`)
     spreads: dict[str, Spread]
-    groups: KnownGroups
-    domain: TrainedRange
+    groups: KnownGroups  # by which the intervals of a new row are chosen
+    domain: TrainedRange  # of the training matrix (`trained_range`)
+    # ``intervals`` of ``metrics.json``: by scheme, how many rows 90 % intervals held, and of which groups fewest
     coverage: dict[str, Any]
-    ranking: list[dict[str, Any]]
-    fitted_baselines: dict[str, Any]
+    ranking: list[dict[str, Any]]  # that of ``metrics.json``
+    fitted_baselines: dict[str, Any]  # constant ratio and line, fitted to all rows, and what they scale
+    # how it goes on outside the trained range; None where the rows are too few, or too alike, to tell
     beyond: Beyond | None
-    law: FallbackLaw | None
+    law: FallbackLaw | None  # what may be said of what was never trained; None where there is no law
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""

@@ -283,24 +283,9 @@ def learn_beyond(
 ) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    candidate : Candidate
-        The model.
-    scheme : {"kfold", "grouped"}
-        What its intervals are calibrated for.
-    predicted : ndarray of shape (n,)
-        Its out-of-fold predictions under that scheme.
-    learnt : Learnt, optional
-        How difficult rows are, learnt from those ``within``.
-    within : ndarray of bool, shape (n,), optional
-        Rows on which the intervals inside the range are calibrated; all by default.
-
-    Returns
-    -------
-    Beyond or None
-        None where there are too few rows of different size, or the model cannot be fitted to the others.
+    ``predicted`` (n,) are its out-of-fold predictions under ``scheme``, for which its intervals are calibrated on the
+    rows ``within`` (n,), by default all; ``learnt`` is how difficult rows are, from those. None where there are too few
+    rows of different size, or the model cannot be fitted to the others.
     """
     within = np.ones(len(dataset), dtype=bool) if within is None else within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)

@@ -60,18 +60,11 @@ class Outcome:
 
 
 class TimeLeft:
-    """The time left of fits that differ in cost by orders of magnitude.
+    """The time left of so many ``fits`` of each (name, scheme) that differ in cost by orders of magnitude.
 
     A fit that is still to come is taken to cost what the last three of the same model have, under the same scheme where
     it has been fitted there: what a family shares is paid by the others once one has left. What is left costs as many
     seconds of ``clock`` as it has until now: on several processes less than the sum of the fits.
-
-    Parameters
-    ----------
-    fits : dict of (name, scheme) to int
-        How many fits there are to do.
-    clock : callable
-        Seconds.
     """
 
     def __init__(self, fits: Mapping[tuple[str, str], int], clock: Callable[[], float]) -> None:

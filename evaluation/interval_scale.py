@@ -138,25 +138,10 @@ def learn_difficulty(
     *,
     rows: BoolArray | None = None,
 ) -> Learnt | None:
-    """Learn how difficult rows are from out-of-fold predictions.
+    """Learn how difficult rows are from predictions out of fold under ``scheme``.
 
-    Parameters
-    ----------
-    X : DataFrame of shape (n, p)
-        Features; of more rows, where ``rows`` says which of them the others are of.
-    observed, predicted : array-like of shape (n,)
-        Measured, and predicted out of fold under ``scheme``.
-    groups : array-like of shape (n,)
-        Rows of one group are left out together.
-    scheme : {"kfold", "grouped"}
-        Of the intervals.
-    rows : ndarray of bool, optional
-        Some rows of a large X, which need not be copied for that.
-
-    Returns
-    -------
-    Learnt or None
-        None where intervals of one radius are as good, or there are fewer than ten groups.
+    ``observed``, ``predicted`` and ``groups`` are (n,), X has n rows, or more of which ``rows`` says which are meant
+    (which saves a copy). None where intervals of one radius are as good, or there are fewer than ten groups.
     """
     y, p = np.asarray(observed, float), np.asarray(predicted, float)
     names = _names(X)

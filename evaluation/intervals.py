@@ -45,40 +45,21 @@ SIDE_LIMIT: Final = 4.0
 
 
 class Coverage(NamedTuple):
-    """What intervals did on rows they had not been calibrated on.
+    """What intervals did on rows they had not been calibrated on."""
 
-    Attributes
-    ----------
-    coverage : float
-        Share of rows inside their interval, 0 to 1.
-    median_relative_width : float
-        Median of (upper - lower) / predicted.
-    mean_group_coverage : float
-        Mean over groups of the share of their rows inside: small groups count as much as large ones.
-    """
-
-    coverage: float
-    median_relative_width: float
+    coverage: float  # share of rows inside their interval, 0 to 1
+    median_relative_width: float  # median of (upper - lower) / predicted
+    # mean over groups of the share of their rows inside: small groups count as much as large ones
     mean_group_coverage: float
 
 
 class ConformalIntervals:
     """Intervals around predictions at any level, calibrated on out-of-fold predictions.
 
-    Parameters
-    ----------
-    scheme : {"kfold", "grouped"}
-        What the intervals must cover: new rows of known groups, or rows of new groups. Calibrate with the out-of-fold
-        predictions of the same scheme.
-
-    Attributes
-    ----------
-    radii_ : ndarray of shape (n_levels,)
-        The quantile of the scores at each of ``levels_``, which are all ``LEVELS`` or a part of them.
-    up_, down_ : float
-        Share of the radius above and below the prediction (their product is 1).
-    rows_, groups_ : int
-        Number of rows and of groups calibrated on.
+    They cover what ``scheme`` asks for: new rows of known groups (``kfold``), or rows of new groups (``grouped``);
+    calibrate with the out-of-fold predictions of the same scheme. ``radii_`` (n_levels,) are the quantiles of the
+    scores at ``levels_``, all `LEVELS` or a part of them; ``up_`` and ``down_`` (of product 1) the shares of the radius
+    above and below the prediction; ``rows_`` and ``groups_`` how many it was calibrated on.
     """
 
     def __init__(self, scheme: str) -> None:
@@ -175,25 +156,12 @@ class ConformalIntervals:
         share: ArrayLike = 0.0,
         wider: ArrayLike = 1.0,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper end of each prediction's interval.
+        """Return lower and upper end of each prediction's interval, (n,), in its unit; NaN where it is not positive.
 
-        Parameters
-        ----------
-        predicted, scale : array-like of shape (n,)
-            Predictions, and the difficulty of each row if one was given to ``fit``.
-        level : float
-            Share of rows that should lie inside, 0.005 to 0.995 (the next half percent up is used).
-        widen : array-like of shape (n,) or float
-            Factor >= 1 of the half-width on the log scale.
-        outside, share : ConformalIntervals and array-like of shape (n,), optional
-            Intervals of rows outside the trained range, and the share of the half-width that is theirs (see `outside`).
-        wider : array-like of shape (n,) or float
-            How many times wider theirs are in each row, if that was given to `outside`.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n,)
-            In the unit of the prediction; NaN where the prediction is not positive.
+        The share ``level`` of rows should lie inside, 0.005 to 0.995 (the next half percent up is used). ``scale`` (n,)
+        is the difficulty of each row if one was given to `fit`, ``widen`` a factor >= 1 of the half-width on the log
+        scale. Of rows outside the trained range, ``share`` of the half-width is that of the intervals ``outside`` (see
+        `outside`), ``wider`` times theirs.
         """
         centre = np.asarray(predicted, dtype=np.float64)
         centre = np.where(np.isfinite(centre) & (centre > 0), centre, np.nan)

@@ -40,21 +40,11 @@ class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class KeptFits:
-    """The fits that were done, and a place for those that follow.
+    """The fits that were done, and a place in a file for those that follow.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Unless it is to ``resume`` the first fits replace it.
-    of : dict of str to str
-        What the fits depend on; those of something else are refused.
-    resume : bool
-        Whether to go on with the file.
-
-    Raises
-    ------
-    DataError
-        There is nothing to resume, the fits are of other data or settings, or the file is damaged.
+    ``of`` is what the fits depend on; those of something else are refused. The first fits replace the file unless it is
+    to ``resume``. Raises DataError: there is nothing to resume, the fits are of other data or settings, or the file is
+    damaged.
     """
 
     def __init__(self, path: Path, of: Mapping[str, str], *, resume: bool = False) -> None:

@@ -112,23 +112,11 @@ def p_value_of(distance: float, error: float, df: int) -> float:
 
 
 def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> tuple[float, float]:
-    """Hold the scatter of a law's deviations against a margin.
+    """Hold the scatter of a law's deviations t_target / t_law (n,) against a margin.
 
-    Parameters
-    ----------
-    deviations : ndarray of shape (n,)
-        t_target / t_law, positive.
-    groups : ndarray of shape (n,)
-        Rows of one group err together.
-    margin : float
-        0.10: `MOST_ROWS` of the rows may lie within [c/1.10, c·1.10] and still be near c.
-
-    Returns
-    -------
-    excess : float
-        Variance of the log deviations over the largest allowed; above 1 they scatter by more.
-    freedom : float
-        Degrees of freedom of that variance: ``freedom · excess`` is held against the chi-squared distribution.
+    With a margin of 0.10 `MOST_ROWS` of the rows may lie within [c/1.10, c·1.10] and still be near c. Rows of one group
+    err together. Returned are the variance of the log deviations over the largest allowed (above 1 they scatter by
+    more), and its degrees of freedom: their product is held against the chi-squared distribution.
 
     Notes
     -----
@@ -185,24 +173,14 @@ CONSTANT = "constant ratio"
 
 @dataclass(frozen=True)
 class Explanation:
-    """How well one law explains a class out of sample.
+    """How well one law explains a class out of sample."""
 
-    Attributes
-    ----------
-    law : str
-        Its name: a column of ``Dataset.laws``, ``"constant ratio"`` or that of `affine`, ``"affine a + b·t_host"``.
-    mape : Interval
-        Mean absolute percentage error in percent, with its cluster-bootstrap interval.
-    as_good_as_best : bool
-        Whether the paired bootstrap cannot tell it from the law of lowest error; True for that law itself.
-    parameters : dict of str to float
-        Of the fit to all rows of the class: ``{"ratio": c}`` or ``{"a_us": a, "b": b}``, a in the unit of the metric
-        (``a_j`` of energies); empty for analytic laws.
-    """
-
+    # its name: a column of ``Dataset.laws``, ``"constant ratio"`` or that of `affine`, ``"affine a + b·t_host"``
     law: str
-    mape: Interval
+    mape: Interval  # mean absolute percentage error, percent, with its cluster-bootstrap interval
+    # whether the paired bootstrap cannot tell it from the law of lowest error, which it may be itself
     as_good_as_best: bool
+    # of the fit to all rows: ``ratio``, or ``a_us`` (``a_j`` of energies) and ``b``; empty for analytic laws
     parameters: dict[str, float]
 
 
@@ -225,19 +203,10 @@ def compare_laws(
     """Score every law on rows whose groups its fit has not seen, best first.
 
     The errors are out of sample; that the first is the smallest of several is not corrected for, which is why
-    `Explanation.as_good_as_best` marks its equals.
-
-    Parameters
-    ----------
-    target, host : ndarray of shape (n,)
-        What was measured on the target and the host, positive, in the unit of ``metric``.
-    laws : DataFrame of shape (n, laws)
-        The target's values by the analytic laws, which fit nothing; positive.
-    groups : ndarray of shape (n,)
-        Rows of one group are never split between training and validation.
-    folds, replicates, seed : int
-        Grouped folds of the two fitted laws (one group each where groups are fewer), samples of the cluster bootstrap,
-        and the seed of both.
+    `Explanation.as_good_as_best` marks its equals. ``target`` and ``host`` (n,) were measured, in the unit of
+    ``metric``; ``laws`` (n × laws) are the target's values by the analytic laws, which fit nothing; all are positive.
+    Rows of one of the ``groups`` (n,) are never split in the ``folds`` of the two fitted laws (one group each where
+    groups are fewer).
     """
     X = pd.DataFrame({HOST: host})
     fold = make_folds("grouped", groups, len(groups), folds=folds, seed=seed)

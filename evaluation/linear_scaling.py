@@ -28,12 +28,8 @@ from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, ju
 class Efficiency:
     """Median share of the published peaks, 0 to 1; NaN where a peak is not published.
 
-    Attributes
-    ----------
-    host_flops, target_flops : float
-        HE: achieved FLOPS / dense peak FLOPS of the precision the kernel computes in.
-    host_bandwidth, target_bandwidth : float
-        Bytes the kernel must move per second / peak memory bandwidth. Above 1 where a cache delivers them.
+    ``*_flops`` is HE: achieved FLOPS / dense peak FLOPS of the precision the kernel computes in; ``*_bandwidth`` the
+    bytes that the kernel must move per second / peak memory bandwidth: above 1 where a cache delivers them.
     """
 
     host_flops: float
@@ -80,39 +76,22 @@ class LawFinding:
 
 @dataclass(frozen=True)
 class ClassFinding:
-    """All that is said of one kernel class.
+    """All that is said of one kernel class."""
 
-    Attributes
-    ----------
-    op, dtype, bound : str
-        The class; each is ``"all"`` in the finding over all rows.
-    rows, groups : int
-        Pairs of host and target values, and the groups they fall into.
-    host_us : tuple of float
-        Range of the host's times (µs), 5th to 95th percentile.
-    efficiency : Efficiency
-        Median share of the peaks reached on both sides.
-    laws : tuple of LawFinding
-        One per column of ``Dataset.laws``.
-    explanations : tuple of Explanation
-        The laws, fitted ones included, by their error out of sample; empty where there are too few rows or groups.
-    members : ndarray of int
-        Row numbers of the class in the dataset.
-    metric : str
-        What scales.
-    """
-
+    # the class; each is ``"all"`` in the finding over all rows
     op: str
     dtype: str
     bound: str
+    # pairs of host and target values, and the groups they fall into
     rows: int
     groups: int
-    host_us: tuple[float, float]
+    host_us: tuple[float, float]  # range of the host's times (µs), 5th to 95th percentile
     efficiency: Efficiency
-    laws: tuple[LawFinding, ...]
+    laws: tuple[LawFinding, ...]  # one per column of ``Dataset.laws``
+    # by their error out of sample, fitted laws too; empty where there are too few rows or groups
     explanations: tuple[Explanation, ...]
-    members: np.ndarray = field(repr=False, compare=False)
-    metric: str = "duration_us"
+    members: np.ndarray = field(repr=False, compare=False)  # row numbers of the class in the dataset
+    metric: str = "duration_us"  # what scales
 
     @property
     def name(self) -> str:
@@ -133,35 +112,18 @@ class ClassFinding:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The answer to 'does linear scaling hold?', with what it rests on.
-
-    Attributes
-    ----------
-    dataset : Dataset
-        The pairs that were judged.
-    classes : tuple of ClassFinding
-        The first is over all rows, the others by falling number of rows.
-    margin : float
-        What counts as the same: deviations target / law within [1 / (1 + margin), 1 + margin].
-    folds, replicates, seed : int
-        Grouped folds, bootstrap samples and the seed of both.
-    rejected : dict of str to int
-        Rows kept out, by reason: in reading, and for want of the metric.
-    notes : tuple of Remark
-        Remarks of the readers.
-    rejected_at : dict of str to str
-        Where the first row kept out for a reason was read.
-    """
+    """The answer to 'does linear scaling hold?', with what it rests on."""
 
     dataset: Dataset
-    classes: tuple[ClassFinding, ...]
-    margin: float
+    classes: tuple[ClassFinding, ...]  # the first is over all rows, the others by falling number of rows
+    margin: float  # what counts as the same: deviations target / law within [1 / (1 + margin), 1 + margin]
+    # grouped folds, bootstrap samples and the seed of both
     folds: int
     replicates: int
     seed: int
-    rejected: dict[str, int]
+    rejected: dict[str, int]  # rows kept out, by reason: in reading, and for want of the metric
     notes: tuple[Remark, ...]
-    rejected_at: dict[str, str] = field(default_factory=dict)
+    rejected_at: dict[str, str] = field(default_factory=dict)  # where the first row kept out for a reason was read
 
 
 def assess_scaling(
@@ -169,25 +131,13 @@ def assess_scaling(
 ) -> tuple[ClassFinding, ...]:
     """Judge every analytic law, over all rows (first) and per kernel class, by falling number of rows.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Paired rows; ``rows`` has the columns op, dtype_a, bound, duration_us and host_duration_us and the metric as
-        host_*, ``laws`` a column of target values per law, NaN where a figure it needs is not published.
-    margin, folds, replicates, seed
-        See `ValidationResult`.
+    The paired ``rows`` of the data set have the columns op, dtype_a, bound, duration_us and host_duration_us and the
+    metric as host_*, its ``laws`` a column of target values per law, NaN where a figure it needs is not published. The
+    other parameters are those of `ValidationResult`. Raises DataError: there is no host, or no law for the metric.
 
-    Raises
-    ------
-    DataError
-        If there is no host, or no law for the metric.
-
-    Notes
-    -----
     The tests of slopes and of scatter are each adjusted by Holm over the classes, law by law; those over all rows stand
-    alone. Of a
-    metric that does not grow with the work (power) a slope would say nothing about size: it is not tested, and the
-    verdict rests on median and scatter.
+    alone. Of a metric that does not grow with the work (power) a slope would say nothing about size: it is not tested,
+    and the verdict rests on median and scatter.
     """
     _check(dataset)
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]

@@ -138,13 +138,9 @@ def finite(value: float | None) -> float | None:
 
 
 def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd.DataFrame:
-    """Return the errors of each group, the worst group first.
+    """Return ``group``, ``rows``, ``e_out``, ``median_ape``, ``max_ape`` (percent), ``ratio``, the worst group first.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``group``, ``rows``, ``e_out``, ``median_ape``, ``max_ape`` (percent) and ``ratio``, the median of
-        predicted over observed: 1.1 means that the group's times are predicted 10 % too long.
+    ``ratio`` is the median of predicted over observed: 1.1 means that the group's times are predicted 10 % too long.
     """
     y, p = check_targets(observed), np.asarray(predicted, dtype=np.float64)
     rows = pd.DataFrame({"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y})
@@ -197,29 +193,17 @@ def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 def accounting(
     cost: ArrayLike, run_us: ArrayLike | None, passes: int, model_s: float, training_s: float | None = None
 ) -> tuple[FloatArray, dict[str, Any]]:
-    """Return the speed-up of each workload, NaN where its cost is not known, and what there is to say of all.
+    """Return the speed-up of each workload, (n,), NaN where its cost is not known, and what there is to say of all.
 
-    Parameters
-    ----------
-    cost : array-like of shape (n,)
-        What the target costs each workload, seconds (`with_target_cost`).
-    run_us : array-like of shape (n,) or None
-        Its run on the host, microseconds; None without a host: nothing is run.
-    passes : int
-        Passes of the profiler for the counters that the model uses (`counter_choice.passes_of`), each a run.
-    model_s : float
-        Seconds that the model takes for all n workloads, of which each has an equal share.
-    training_s : float, optional
-        What the run has cost before: its training data on target and host, and the training. By default these
-        workloads are those data, and ``model_s`` is the training.
+    ``cost`` (n,) is what the target costs each, seconds (`with_target_cost`); ``run_us`` (n,) its run on the host, None
+    without one: nothing is run; ``passes`` of the profiler for the counters of the model are a run each. The model
+    takes ``model_s`` seconds for all n; ``training_s`` are those of the training and its data, on target and host. By
+    default these workloads are those data, and ``model_s`` is the training.
 
-    Returns
-    -------
-    ndarray of shape (n,), dict
-        Fit for JSON: ``n``, ``without_cost``, ``mean``, ``least``, ``most``; the seconds of these n together,
-        ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``; ``training_s``, and ``break_even``, the
-        number of predictions from which all has cost less than the target would have: training over what one
-        prediction saves (None: it saves nothing). Fewer where no cost is known.
+    The second, fit for JSON, has ``n``, ``without_cost``, ``mean``, ``least``, ``most``; the seconds of these n
+    together, ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``; ``training_s``, and ``break_even``, the
+    number of predictions from which all has cost less than the target would have: training over what one prediction
+    saves (None: it saves nothing). Fewer where no cost is known.
     """
     target_s = np.asarray(cost, dtype=np.float64)
     host_s = np.zeros(len(target_s)) if run_us is None else np.asarray(run_us, dtype=np.float64) / 1e6

@@ -37,32 +37,19 @@ _CELLS = 1_000_000  # groups times samples that are held at a time
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The errors of two predictors on common rows.
+    """The errors of two predictors on common rows."""
 
-    Attributes
-    ----------
-    rows, groups : int
-        How many both predicted.
-    first, second : float
-        Mean error of each, %.
-    difference : float
-        Second minus first, points: negative where the second errs less.
-    lower, upper : float or None
-        Its interval at `level`; None of fewer than two groups.
-    p_value : float or None
-        Two-sided, of the randomisation test.
-    level : float
-        Of the interval.
-    """
-
+    # how many both predicted
     rows: int
     groups: int
+    # mean error of each, %
     first: float
     second: float
-    difference: float
+    difference: float  # second minus first, points: negative where the second errs less
+    # of its interval at `level`; None of fewer than two groups
     lower: float | None
     upper: float | None
-    p_value: float | None
+    p_value: float | None  # two-sided, of the randomisation test
     level: float
 
     @property
@@ -76,16 +63,7 @@ class PairedDifference:
 def paired_difference(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike, *, level: float = 0.95, seed: int = 0
 ) -> PairedDifference:
-    """Compare the errors of two predictors, row by row.
-
-    Parameters
-    ----------
-    first, second : array-like of shape (n,)
-        Error of each row, %, n at least 1.
-    groups : array-like of shape (n,)
-        Group of each row.
-    level, seed
-        Level of the interval, and the seed of the swaps.
+    """Compare the errors (%, n at least 1) of two predictors, row by row; ``seed`` is that of the swaps.
 
     Examples
     --------
@@ -125,26 +103,14 @@ def _swapped(sums: FloatArray, seed: int) -> float:
 
 @dataclass(frozen=True)
 class SchemeComparison:
-    """Two runs under one scheme of cross-validation, on the rows that both predicted.
-
-    Attributes
-    ----------
-    scheme : str
-        ``"kfold"``, ``"grouped"``.
-    names : tuple of str
-        The model that each selected.
-    paired : PairedDifference or None
-        Of their errors; None without common rows.
-    by_model : DataFrame
-        ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early) and ``difference``.
-    by_group : DataFrame
-        ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first.
-    """
+    """Two runs under one scheme of cross-validation, on the rows that both predicted."""
 
     scheme: str
-    names: tuple[str, str]
-    paired: PairedDifference | None
+    names: tuple[str, str]  # the model that each selected
+    paired: PairedDifference | None  # of their errors; None without common rows
+    # ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early), ``difference``
     by_model: pd.DataFrame
+    # ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first
     by_group: pd.DataFrame
 
 
@@ -180,22 +146,12 @@ def same_workloads(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of one workload in two tables of predictions beside each other, in the order of the first.
 
-    Parameters
-    ----------
-    first, second : DataFrame
-        As `flopcast.predict` returns them.
-    predicted : str
-        Column of the prediction; those before it say which workload a row is. Rows without one are left out.
-    measured : collection of str
-        Columns before it that do not, as ``source`` does where the files were not the same ones, and the host.
-    names : tuple of str
-        What errors call the two.
+    Columns before that of the prediction, ``predicted``, say which workload a row of `flopcast.predict` is, but those
+    ``measured``, as ``source`` is where the files were not the same ones, and the host. Rows without a prediction are
+    left out. Errors call the two tables by ``names``.
 
-    Raises
-    ------
-    DataError
-        No workload is predicted in both, a table lacks a column by which the other tells workloads apart, or has one
-        more often.
+    Raises DataError: no workload is predicted in both, or a table lacks a column by which the other tells workloads
+    apart, or has one more often.
     """
     whole = [frame.reset_index(drop=True) for frame in (first, second)]
     sides = [frame[frame[predicted].gt(0)] for frame in whole]
@@ -239,16 +195,9 @@ def compare_scheme(
     level: float = 0.95,
     seed: int = 0,
 ) -> SchemeComparison:
-    """Compare two runs under a scheme that both have.
+    """Compare two runs under a scheme that both have, by its entry of ``metrics["cv"]`` and the predictions of each.
 
-    Parameters
-    ----------
-    cvs, predictions
-        The scheme's entry of ``metrics["cv"]``, and the predictions, of each run.
-    common : DataFrame
-        As `common_rows` returns it.
-    level, seed
-        As for `paired_difference`.
+    ``common`` are the rows that `common_rows` found; ``level`` and ``seed`` are those of `paired_difference`.
     """
     sides = []
     for cv, table, rows in zip(cvs, predictions, (common["row_first"], common["row_second"]), strict=True):
@@ -284,25 +233,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class EstimatedDifference:
-    """The second of two estimates against the first, with intervals at a level.
+    """The second of two estimates against the first, with intervals at a level."""
 
-    Attributes
-    ----------
-    ratio, ratio_lower, ratio_upper : float
-        Second over first.
-    difference, lower, upper : float
-        Second minus first, in their unit.
-    shared : float
-        Share of the variance of both that is common, and so cancels as far as both are moved alike.
-    """
-
+    # second over first
     ratio: float
     ratio_lower: float
     ratio_upper: float
+    # second minus first, in their unit
     difference: float
     lower: float
     upper: float
-    shared: float
+    shared: float  # share of the variance of both that is common, and so cancels as far as both are moved alike
 
     @property
     def apart(self) -> bool:

@@ -47,25 +47,13 @@ _ROWS_AT_ONCE: Final = 30_000
 
 
 def ranking(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
-    """Rank the features of a model by what shuffling them costs, or by p-values.
+    """Rank a model's features by what shuffling them costs, or by p-values, the most important first; fit for JSON.
 
-    Parameters
-    ----------
-    dataset, model, scheme
-        What is fitted to which rows, and whether it is told the groups (see `fit_all`).
-    seed : int
-        Of folds and shuffles.
-
-    Returns
-    -------
-    list of dict
-        Fit for JSON, the most important feature first: ``feature``, ``measure``, ``value``, ``significant``
-        (p <= `SIGNIFICANT`; None for other measures) and ``model``; of shuffling also ``selected`` (None where the
-        model cannot say) of ``folds``, and
-        ``sign``: ``+`` or ``-`` where the prediction rises or falls with it in all folds, ``±`` where in some, ``""``
-        where it does not look at it. There are p-values of least squares on selected
-        columns alone: in a fit to all columns each is the worth of a column beside every other, and near copies take
-        it from one another.
+    Each has ``feature``, ``measure``, ``value``, ``significant`` (p <= `SIGNIFICANT`; None for other measures) and
+    ``model``; of shuffling also ``selected`` (None where the model cannot say) of ``folds``, and ``sign``: ``+`` or
+    ``-`` where the prediction rises or falls with it in all folds, ``±`` where in some, ``""`` where it does not look
+    at it. There are p-values of least squares on selected columns alone: in a fit to all columns each is the worth of a
+    column beside every other, and near copies take it from one another.
     """
     if model.selects_features and model.tests_features:
         values = split_p_values(dataset, model, scheme, seed)

@@ -93,15 +93,16 @@ def select(
     has its price too. Rows that such a model was not fitted for count with the error there of the best of the others
     plus what it was worse by, on average, on the rows that it was fitted for.
 
+    Raises FlopcastError: no model ran, or there are fewer than two groups to resample.
+
     Parameters
     ----------
-    observed : array-like of shape (n,)
-        Measured values.
+    observed, groups, problems : array-like of shape (n,)
+        Measured values, and the group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise
+        rows, or the problems that rows are repeats of.
     predictions : DataFrame of shape (n, n_models)
         Out-of-fold predictions of the models that ran, ``baselines`` included; one of these is taken where the model
         that is chosen errs no less.
-    groups : array-like of shape (n,)
-        Group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise rows, or ``problems``.
     preference : sequence of str, optional
         Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
         whatever the standard error.
@@ -109,12 +110,8 @@ def select(
         The model that is kept unless another is clearly better; of no effect where it did not run.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
-    problems : array-like of shape (n,), optional
-        The problem of each row, where some rows are repeats of one.
     criterion : {"e_out", "ir10", "ir20"}
         What is chosen by.
-    replicates, level, seed
-        Bootstrap samples and their seed, and the level of the interval.
 
     Returns
     -------
@@ -125,11 +122,6 @@ def select(
         comparisons do not tell from the best by what is chosen by, the least error first; ``picked``, how often each
         model was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``,
         ``replicates``, ``level``.
-
-    Raises
-    ------
-    FlopcastError
-        No model ran, or there are fewer than two groups to resample.
     """
     if predictions.shape[1] == 0:
         raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")

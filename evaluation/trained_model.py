@@ -42,15 +42,7 @@ _WORDS: Final = tuple(
 
 @dataclass(frozen=True)
 class Correction:
-    """A factor on all that a model answers, measured after it was trained.
-
-    Attributes
-    ----------
-    factor, lower, upper, level : float
-        The factor with its interval of that level.
-    rows, groups : int
-        What it was measured on.
-    """
+    """A factor, with its interval, on all that a model answers, measured on rows of groups after it was trained."""
 
     factor: float
     lower: float
@@ -97,46 +89,23 @@ class Correction:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A run's model with all that a prediction needs beside it.
+    """A run's model with all that a prediction needs beside it."""
 
-    Attributes
-    ----------
-    saved : Artifact
-        The estimator, and the manifest.
-    recipe : FeatureRecipe
-        How rows become features; holds the specifications of the devices.
-    domain : TrainedRange
-        Of the training rows.
-    spreads : dict of str to Spread
-        By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
-        that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices.
-    scheme : str
-        Of the saved model.
-    baselines : dict
-        ``constant ratio`` and ``affine``, fitted to the training rows.
-    beyond : Beyond or None
-        How the model goes on outside the trained range; None in runs that did not learn it.
-    law : FallbackLaw or None
-        What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
-    groups : KnownGroups or None
-        The groups that were trained; None in runs that did not keep them.
-    correction : Correction or None
-        A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
-    prior : TrainedModel or None
-        The run over other devices whose prediction is a feature.
-    """
-
-    saved: artifact.Artifact
-    recipe: FeatureRecipe
-    domain: TrainedRange
+    saved: artifact.Artifact  # the estimator, and the manifest
+    recipe: FeatureRecipe  # how rows become features; holds the specifications of the devices
+    domain: TrainedRange  # of the training rows
+    # by scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
+    # that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices
     spreads: Mapping[str, Spread]
-    scheme: str
-    baselines: Mapping[str, Any]
-    beyond: Beyond | None = None
+    scheme: str  # of the saved model
+    baselines: Mapping[str, Any]  # ``constant ratio`` and ``affine``, fitted to the training rows
+    beyond: Beyond | None = None  # how the model goes on outside the trained range; None in runs that did not learn it
+    # what may be said of what was never trained; None where there is no law, and in runs that did not learn it
     law: FallbackLaw | None = None
-    groups: KnownGroups | None = None
+    groups: KnownGroups | None = None  # the groups that were trained; None in runs that did not keep them
+    # measured on newer rows (`checking`), on all but the law's answers; None as trained
     correction: Correction | None = None
-    prior: TrainedModel | None = None
+    prior: TrainedModel | None = None  # the run over other devices whose prediction is a feature
 
     @property
     def intervals(self) -> ConformalIntervals:
@@ -165,12 +134,8 @@ class TrainedModel:
     def of(cls, saved: artifact.Artifact, source: Path | str = "the model", prior: TrainedModel | None = None) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
 
-        ``prior`` is the one whose prediction it takes as a feature, where it does.
-
-        Raises
-        ------
-        ArtifactError
-            The manifest is damaged, or foreign.
+        ``prior`` is the one whose prediction it takes as a feature. Raises ArtifactError: the manifest is damaged, or
+        foreign.
         """
         manifest = saved.manifest
         try:
