@@ -95,15 +95,9 @@ def write_chakra(folder: Path, ranks: Mapping[int, Sequence[Task]], about: Mappi
 def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Task]]:
     """Return the tasks of each rank of a projected trace, ranks that the trace does not state counted from 0.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        A dispatch table with `projected_us`, and `flops` and `bytes_moved` where they are known.
-    start_ns : Series
-        When each starts on the target.
-
-    An activity waits for the one before it on its queue, and where the queue was idle in between, for what had ended
-    last on its device.
+    ``activities`` is a dispatch table with `projected_us`, and `flops` and `bytes_moved` where they are known;
+    ``start_ns`` is when each starts on the target. An activity waits for the one before it on its queue, and where the
+    queue was idle in between, for what had ended last on its device.
     """
     rank = activities["rank"].astype("Int64")
     process = pd.Series(codes_of(activities[name] for name in ("process", "gpu")), index=activities.index)

@@ -113,32 +113,16 @@ def write_chrome(
     notes: Sequence[str] = (),
     counters: Sequence[tuple[str, FloatArray, FloatArray]] = (),
 ) -> None:
-    """Write a projected trace, whole or not at all.
+    """Write a projected trace to a ``.json`` or ``.json.gz``, whole or not at all.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in ``.json`` or ``.json.gz``; replaced if it exists.
-    activities : DataFrame
-        Dispatch table as measured. The columns `factor` and `TEXTS` become arguments where it has them.
-    start_ns, duration_ns : ndarray of int64 of shape (n_activities,)
-        Projected, in the rows' order; `start_ns` on the clock of the table.
-    calls : DataFrame, optional
-        Call table with the projected times; arrows lead from each call to the activities that share its process and
-        `correlation`.
-    host, target : str
-        Names of the GPU measured and of the one projected to.
-    notes : sequence of str
-        What a reader should know of the projection; they become `otherData`.
-    counters : sequence of (name, times, values)
-        Tracks of the target, times in ns on the clock of `start_ns`; a value holds until the next.
+    The columns `factor` and `TEXTS` of the dispatch table as measured become arguments where it has them; ``start_ns``
+    and ``duration_ns`` (n_activities,) are its rows' projected, on the table's clock. Arrows lead from each of the
+    ``calls``, with their projected times, to the activities that share its process and `correlation`. ``notes`` become
+    `otherData`; ``counters`` are tracks of the target: name, times in ns on that clock, values that hold until the
+    next.
 
-    Raises
-    ------
-    DataError
-        If the path has another suffix or cannot be written.
-    ValueError
-        If times are no integers, negative durations, or not one per activity.
+    Raises DataError: the path has another suffix or cannot be written; ValueError: times are no integers, negative
+    durations, or not one per activity.
     """
     if not path.name.endswith((".json", ".json.gz")):
         raise DataError("must end in .json or .json.gz", source=str(path))

@@ -351,15 +351,8 @@ class NodeBandwidths:
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     """Return what one GPU can send within its node, one way, GB/s.
 
-    ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all links
-    count.
-
-    Raises
-    ------
-    NotPublishedError
-        If the figure it takes is not published.
-    DataError
-        If the GPU's links join two GPUs only, and the group is larger.
+    ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all links count. Raises
+    NotPublishedError for the figure it takes; DataError: the GPU's links join two GPUs only, and the group is larger.
 
     Examples
     --------
@@ -387,31 +380,17 @@ def communication_factors(
     network: NodeBandwidths | None = None,
     keep_waiting: bool = False,
 ) -> pd.DataFrame:
-    """Return by what factor every collective's time changes, and by which law.
+    """Return by what factor every collective's time changes, and by which law (see the module).
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Rows of the dispatch table, communication only; of its columns `collective`, `name`, `collective_bytes`,
-        `group_size` and `duration_ns` are read.
-    host, target : GPU
-        Where the trace was made, and what it is projected to.
-    law : {"alpha-beta", "bandwidth", "kept"}
-        See the module.
-    links : sequence of Link, optional
-        Fitted models; by default those of links.toml.
-    network : NodeBandwidths, optional
-        By default 8 ranks in a node, and nothing is known of what joins nodes.
-    keep_waiting : bool
-        Whether the time above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
+    Of communication rows of a dispatch table `collective`, `name`, `collective_bytes`, `group_size` and `duration_ns`
+    are read. ``links`` are by default those of links.toml; without a ``network`` 8 ranks are in a node, and nothing is
+    known of what joins nodes. With ``keep_waiting`` the time above the least among equal messages (collective, bytes,
+    ranks) is waiting, and stays.
 
-    Returns
-    -------
-    DataFrame
-        Index as in `activities`. `factor`, projected / measured time, above 0; `law`, the law used; `why`, a tuple of
-        `Remark`: why it is not the one asked for, else (); `bound`, "latency" or "link" on the target, "" where
-        unknown; `sigma`, the root mean square of ln(projected / measured) of the law on messages left out, NaN where
-        unknown, 0 where host and target are the same.
+    The columns are `factor`, projected / measured time, above 0; `law`, the law used; `why`, a tuple of `Remark`: why
+    it is not the one asked for, else (); `bound`, "latency" or "link" on the target, "" where unknown; `sigma`, the
+    root mean square of ln(projected / measured) of the law on messages left out, NaN where unknown, 0 where host and
+    target are the same.
     """
     check_law(law)
     links, network = measured_links() if links is None else links, network or NodeBandwidths()

@@ -288,25 +288,15 @@ def _waits_of(
     """Return which activity each call waits for, -1 for none, and whether it was seen to wait; shape (n_calls,).
 
     - A copy that had begun before its call returned, and ended by then, was waited for. Of asynchronous calls only
-      copies between CPU and GPU count: memory that is not pinned makes them wait. Others end in time by chance.
+      copies between CPU and GPU count (``staged``): memory that is not pinned makes them wait. Others end in time by
+      chance.
     - A synchronisation waited for the last activity that ended while it lasted, among those launched before it by its
       process, or before the trace: the file does not say for which stream or event it was.
     - One of a device or stream that found all done was not seen to wait. It still waits for what was launched last
       before it, by its process or its thread: on a slower GPU that takes longer.
 
-    Parameters
-    ----------
-    calls : DataFrame of n_calls rows
-        Those that launched an activity or may wait for one, in the order of their start.
-    origin_ns : int
-        Zero of the activities' times.
-    start_ns, end_ns : ndarray of float64 of shape (n_activities,)
-    own : ndarray of int64 of shape (n_calls,)
-        The last activity that the call itself launched, -1 for none.
-    launch : ndarray of int64 of shape (n_activities,)
-        The call that launched each activity, -1 for none.
-    staged : ndarray of bool of shape (n_activities,)
-        Copies between CPU and GPU.
+    The calls are in the order of their start; ``own`` (n_calls,) is the last activity that each itself launched,
+    ``launch`` (n_activities,) the call that launched each activity, -1 for none. Times are from ``origin_ns`` on.
     """
     begin = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     finish = begin + calls["duration_ns"].to_numpy()

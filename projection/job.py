@@ -479,21 +479,11 @@ def _parts(one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wa
 
 
 def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU, laws: Laws | None = None) -> Job:
-    """Project the traces of several ranks of one job together.
+    """Project the traces of several ranks of one job together, at least two, each with its label.
 
-    Parameters
-    ----------
-    traces : sequence of (str, Annotated)
-        One for each rank, at least two, each with its label.
-    host, target : GPU
-    laws : Laws, optional
-        As for `project_trace`; what collectives wait for peers is known here, so that `keep_waiting` does nothing.
-
-    Raises
-    ------
-    DataError
-        There are fewer than two, two of one rank, their collectives do not match (`match`), or a trace
-        cannot be projected.
+    ``laws`` are those of `project_trace`; what collectives wait for peers is known here, so that `keep_waiting` does
+    nothing. Raises DataError: there are fewer than two, two of one rank, their collectives do not match (`match`), or a
+    trace cannot be projected.
     """
     if len(traces) < 2:
         raise DataError("a job replayed together needs the traces of at least two ranks")

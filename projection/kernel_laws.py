@@ -183,12 +183,9 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
     The run was trained for the two devices, or for the target from shapes alone; a DataError says that it was trained
     for others, or does not predict durations. Activities are those of a dispatch table with classes and work.
 
-    Returns
-    -------
-    DataFrame with a RangeIndex
-        `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a kernel or
-        dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows, else
-        (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
+    The columns are `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a
+    kernel or dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows,
+    else (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
     """
     trained, of = run.recipe.host, run.recipe.target.name
     if ((trained or host).name, of) != (host.name, target.name):
@@ -294,40 +291,18 @@ def compute_factors(
 ) -> pd.DataFrame:
     """Return by what the duration of each activity is multiplied on the target.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table with classes and work (`traces.summary`): kernels that compute, copies and fills.
-    host, target : GPU
-        Where it was measured, and where it is to run.
-    law : str, default="affine"
-        A name of `laws.OF_COMPUTATION`.
-    run : TrainedModel, optional
-        A loaded run folder of `train` for this host and target (or for the target alone). Its predictions go before the
-        law wherever they apply.
-    overhead : mapping of str to Overhead, optional
-        Fixed times of kernels by vendor, for the law "affine"; `laws.base.OVERHEADS` by default.
-    corrections : mapping of str to Correction, optional
-        Op class -> what the law's factor is multiplied by (`learn_corrections`).
-    queued : ndarray of bool of shape (n_activities,), optional
-        Which were waiting when the one before them ended, where the activities are a part of a trace
-        (`is_queued` of the whole); by default what the activities given tell.
-    trained_for : GPU, optional
-        Where the target is this one with other figures, the target of the run: its predictions go on to the target by
-        the law.
+    Activities are those of a dispatch table with classes and work (`traces.summary`): kernels that compute, copies and
+    fills. ``law`` is a name of `laws.OF_COMPUTATION`. The predictions of a ``run`` of `train`, for this host and target
+    or the target alone, go before it wherever they apply; with ``trained_for``, the GPU of which the target has other
+    figures, they go on to the target by the law. ``overhead`` are fixed times of kernels by vendor
+    (`laws.base.OVERHEADS`), ``corrections`` what the factor of a class is multiplied by (`learn_corrections`),
+    ``queued`` `is_queued` of the whole trace, where the activities are a part of it.
 
-    Returns
-    -------
-    DataFrame with the index of ``activities``
-        `factor` (> 0, finite); `law`, the one used: where the one asked for does not apply, "bandwidth", and where that
-        does not, "kept"; `why`, a tuple of `Remark`, where another law was used or the work is not known, else ();
-        `bound`, of the target: compute, memory, latency, link or ""; `sigma`, the standard deviation of ln(factor), NaN
-        where nobody measured it.
-
-    Raises
-    ------
-    DataError
-        The law is unknown, or the run was trained for other devices.
+    The columns are `factor` (> 0, finite); `law`, the one used: where the one asked for does not apply, "bandwidth",
+    and where that does not, "kept"; `why`, a tuple of `Remark`, where another law was used or the work is not known,
+    else (); `bound`, of the target: compute, memory, latency, link or ""; `sigma`, the standard deviation of
+    ln(factor), NaN where nobody measured it. Raises DataError: the law is unknown, or the run was trained for other
+    devices.
     """
     pair = Pair.of(host, target, overhead)
     rows = of_activities(activities, pair.fixed[0], queued)

@@ -91,24 +91,10 @@ def plan_passes(
 ) -> PassPlan:
     """Return which kernels each pass records, and how often they are launched in it.
 
-    Parameters
-    ----------
-    full : DataFrame
-        Every kernel of the program: the dispatch table of a full trace, with its steps if it records them, else one
-        step; or any table with `name`, one row per launch of a step.
-    profiler : str
-        One of `Profiler`.
-    kernels_per_pass : int
-        Different kernels that rocprofv3 records in a pass.
-    steps : int
-        Steps of the program in a pass.
-
-    Raises
-    ------
-    ParameterError
-        An unknown profiler, or a number below 1.
-    DataError
-        There are no kernels.
+    ``full`` are all kernels of the program: the dispatch table of a full trace, with its steps if it records them, else
+    one step; or any table with `name`, one row per launch of a step. In a pass rocprofv3 records ``kernels_per_pass``
+    different kernels, in so many ``steps``. Raises ParameterError: an unknown profiler, or a number below 1; DataError:
+    no kernels.
     """
     if profiler not in list(Profiler):
         raise ParameterError("profiler", f"must be one of {', '.join(Profiler)}, got {profiler!r}")
@@ -164,16 +150,9 @@ def _without_parameters(name: str) -> str:
 
 
 def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str = "passes") -> str:
-    """Return the command line of a pass, or the lines of Python; what to run goes in the place of ``PROGRAM``.
+    """Return the command line of a pass, from 1 on, or lines of Python; what to run goes in the place of ``PROGRAM``.
 
-    Parameters
-    ----------
-    number : int
-        Of the pass, from 1 on.
-    counters : str
-        Counters for rocprofv3 to collect: it filters kernels in collections of counters only.
-    folder : str
-        Where the passes write.
+    rocprofv3 filters kernels in collections of ``counters`` only. Passes write to ``folder``.
     """
     own = plan.kernels[plan.kernels["pass"] == number]
     name = f"pass_{number:0{len(str(plan.passes))}}"
@@ -200,23 +179,9 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
 
 
 def proof(plan: PassPlan, runs: Mapping[str, pd.DataFrame]) -> Coverage:
-    """Return what passes recorded, held against the plan.
+    """Return what passes recorded, each a dispatch table, of the places of the plan; each rank must have them all.
 
-    Parameters
-    ----------
-    plan : PassPlan
-    runs : mapping of str to DataFrame
-        Dispatch table of each pass.
-
-    Returns
-    -------
-    Coverage
-        Of the places that the plan asks for; of ranks, each must have them all.
-
-    Raises
-    ------
-    DataError
-        There are no kernels, or passes launch the kernel of a place differently.
+    Raises DataError: there are no kernels, or passes launch the kernel of a place differently.
     """
     places = merge_coverage(runs).places
     (names, planned), _ = common_spelling([places["name"], plan.kernels["name"]])
@@ -270,30 +235,19 @@ class Retimed:
 
 
 def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
-    """Return a trace whose kernels take as long as passes measured.
+    """Return a full trace whose kernels take as long as passes measured.
 
-    Parameters
-    ----------
-    trace : Annotated
-        A full trace, with the CPU's calls if the file has them.
-    durations : DataFrame
-        One row per execution of a kernel: `NEEDED`, in microseconds, occurrences counted from 1 for each name, and
-        where known `rank`, `device_number`, `workgroups`, `threads`, `source`; the places of `joining.merge_coverage`
-        are such a table. Occurrences count from where a recording begins: let passes and trace begin at one place.
-        Several rows of one occurrence count as their median. Passes that ran a kernel more often than the trace are
-        several executions of it: of the whole trace, else of a step. The durations of one GPU are taken for every GPU
-        of the trace. Or the table of `measuring.inline_times`: calls of an operator, shape and format then take the
-        median of its modules, and their kernels keep their shares of it.
+    ``durations`` has a row per execution of a kernel: `NEEDED`, in microseconds, occurrences counted from 1 for each
+    name, and where known `rank`, `device_number`, `workgroups`, `threads`, `source`; the places of
+    `joining.merge_coverage` are such a table. Occurrences count from where a recording begins: let passes and trace
+    begin at one place. Several rows of one occurrence count as their median. Passes that ran a kernel more often than
+    the trace are several executions of it: of the whole trace, else of a step. The durations of one GPU are taken for
+    every GPU of the trace. Or the table of `measuring.inline_times`: calls of an operator, shape and format then take
+    the median of its modules, and their kernels keep their shares of it.
 
-    Returns
-    -------
-    Retimed
-
-    Raises
-    ------
-    DataError
-        Columns are missing or no durations; no kernel is common; the durations contradict the trace: another launch
-        at a place, another number of GPUs, a number of executions that is not whole, or names that are not told apart.
+    Raises DataError: columns are missing or no durations; no kernel is common; the durations contradict the trace:
+    another launch at a place, another number of GPUs, a number of executions that is not whole, or names that are not
+    told apart.
     """
     wanted = places_of(trace.dispatches)
     if wanted.empty:

@@ -216,15 +216,9 @@ def totals_us(
 ) -> dict[str, float]:  # fmt: skip
     """Return the projected end-to-end time by each way of adding up (`AGGREGATIONS`), µs.
 
-    Parameters
-    ----------
-    duration_ns, projected_ns, own_ns, weights : ndarray of shape (n_counted,)
-        Of the activities that make the end-to-end time, measured and projected; what of the measured time is put down
-        to each (`own_time`); and how many times each counts.
-    measured_us, replayed_us : float
-        End-to-end, and in the replay on the target.
-    idle : float, default=1
-        Time in which nothing runs, relative to the measured; for sums.
+    The arrays (n_counted,) are of the activities that make the end-to-end time: measured and projected, what of the
+    measured time is put down to each (`own_time`), and how many times each counts. Sums take ``idle`` for the time in
+    which nothing runs, relative to the measured.
     """
     still = max(1000.0 * measured_us - float((own_ns * weights).sum()), 0.0) * idle
     stretched = np.divide(projected_ns, duration_ns, out=np.ones_like(own_ns), where=duration_ns > 0)
@@ -247,25 +241,13 @@ def critical_path(
 ) -> pd.DataFrame:
     """Return what the last end of a replay had to wait for, back to the beginning.
 
-    Parameters
-    ----------
-    graph : Graph
-    times : Times
-        Of a replay of it.
-    sample : int, default=0
-    counted : ndarray of bool of shape (n,), optional
-        Activities whose first start is the beginning, and whose last end is the end.
-
-    Returns
-    -------
-    DataFrame
-        In the order of time, without holes, from the first start that counts on: `kind` (see `ACTIVITY` and the
-        others); `row`, the activity (its place in the graph; of gaps, launches and delays the one that waited, -1 for
-        the CPU's work and returns); `begin_ns`, `end_ns`. Of an activity that the next one overlaps only the part
-        before that counts. Where two reasons held an activity back equally, the queue is named before the launch, and
-        that before another queue. A path that ends at a beginning which nothing explains (the first call of a thread,
-        the first activity of a device) goes on to the first start as the CPU's work, in a trace without calls as
-        unexplained. Clocks of CPU and GPU that disagree do not show: a piece ends where the next one begins.
+    It leads from the first start to the last end of the ``counted`` activities (n,), in the order of time, without
+    holes: `kind` (see `ACTIVITY` and the others); `row`, the activity (its place in the graph; of gaps, launches and
+    delays the one that waited, -1 for the CPU's work and returns); `begin_ns`, `end_ns`. Of an activity that the next
+    one overlaps only the part before that counts. Where two reasons held an activity back equally, the queue is named
+    before the launch, and that before another queue. A path that ends at a beginning which nothing explains (the first
+    call of a thread, the first activity of a device) goes on to the first start as the CPU's work, in a trace without
+    calls as unexplained. Clocks of CPU and GPU that disagree do not show: a piece ends where the next one begins.
     """
     path = _Path(graph, times, sample)
     rows = np.arange(len(graph))[counted]

@@ -123,22 +123,12 @@ def class_table(
 ) -> pd.DataFrame:
     """Return one row per class of kernels, the largest projected time first.
 
-    Parameters
-    ----------
-    projection, published : Projection
-        The one asked for, and that of the published methodology.
-    stated : mapping of str to float, optional
-        Uncertainties that the user states (`uncertainty.sources_of`).
-    level : float, default=0.9
-        Of the interval of each class.
-
-    Returns
-    -------
-    DataFrame
-        `op_class`; `count`; `measured_us`, `published_us`, `projected_us` (sums over all activities, orphans included);
-        `lower_us`, `upper_us`, the quantiles of the class's own factor around the last; `factor`, projected over
-        measured; `law` and `bound`, those of the most projected time; `sigma` and `basis`
-        (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one asked for.
+    ``published`` is the projection by the published methodology, ``stated`` uncertainties of the user
+    (`uncertainty.sources_of`), ``level`` that of the intervals. The columns are `op_class`; `count`; `measured_us`,
+    `published_us`, `projected_us` (sums over all activities, orphans included); `lower_us`, `upper_us`, the quantiles
+    of the class's own factor around the last; `factor`, projected over measured; `law` and `bound`, those of the most
+    projected time; `sigma` and `basis` (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one
+    asked for.
     """
     rows = projection.activities[["measured_us", "projected_us", LAW, BOUND]]
     rows = rows.assign(op_class=class_of(projection.activities))

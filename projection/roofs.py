@@ -201,19 +201,10 @@ def energy_of(
 ) -> pd.DataFrame:  # fmt: skip
     """Return the energy of the trace on host and target, all its GPUs together; no row where no power is known.
 
-    Parameters
-    ----------
-    interval_us : (float, float)
-        Of the projected time, at ``level``; it widens that of the energy.
-    power : mapping, optional
-        Of `measured_power`. A class that was measured on one of the GPUs alone draws the same share of the board power
-        on the other.
-
-    Returns
-    -------
-    DataFrame
-        `gpu`, `projected` (whether it is the target), `time_us`, `power_w` (mean), `energy_j`, `lower_j`, `upper_j`,
-        `measured_share` (of the busy time: of classes whose power was measured).
+    The interval of the projected time, at ``level``, widens that of the energy. A class whose ``power`` was measured on
+    one of the GPUs alone (`measured_power`) draws the same share of the board power on the other. The columns are
+    `gpu`, `projected` (whether it is the target), `time_us`, `power_w` (mean), `energy_j`, `lower_j`, `upper_j`,
+    `measured_share` (of the busy time: of classes whose power was measured).
     """
     rows, graph, counted = projection.activities, projection.graph, projection.counted
     classes = rows["op_class"].astype(str).to_numpy(dtype=object)

@@ -65,37 +65,18 @@ def time_split(
     linked_only: bool = False,
     fills: Literal["copy", "compute"] = "copy",
 ) -> pd.DataFrame:
-    """Return where the time goes, for the whole trace or for each part of it.
+    """Return where the time goes, for the whole trace or for each part of it, sorted; no row without activities.
 
     Each part is looked at alone: what a stream's row calls exposed may be hidden by another stream, and several GPUs
-    looked at together hide each other's communication. `by=DEVICE` gives a row per GPU.
+    looked at together hide each other's communication; ``by=DEVICE`` gives a row per GPU. Missing values of the columns
+    ``by`` equal each other, so that what was launched outside all steps is a part too. With ``linked_only`` activities
+    whose launch is not in the file (they may have been launched before the trace began) are left out; a DataError says
+    that it has none. ``fills`` is that of `categories`.
 
-    Parameters
-    ----------
-    activities : DataFrame
-        Dispatch table, with or without its classes.
-    by : sequence of str, default=()
-        Columns that make a part: `DEVICE`, `STEP`, `STREAM` or any others; missing values equal each other, so that
-        what was launched outside all steps is a part too. () stands for the whole trace.
-    linked_only : bool, default=False
-        Whether activities whose launch is not in the file (they may have been launched before the trace began) are
-        left out.
-    fills : {"copy", "compute"}, default="copy"
-        As for `categories`.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `by`, then `MEASURES` in microseconds; one row per part, sorted, none where there is no activity.
-        `total_us` is the time from the first start to the last end of the part; `communication_us` and `copy_us` are
-        how long anything communicated or copied, hidden or not; `overlapped_communication_us` is the communication
-        during computation. Computation and both exposed times add up to busy, busy and idle to total. Negative
-        durations, and those that end beyond 63 bits, count as none.
-
-    Raises
-    ------
-    DataError
-        `linked_only` is asked of a trace that has the launch of no activity.
+    `MEASURES` are microseconds. `total_us` is the time from the first start to the last end of the part;
+    `communication_us` and `copy_us` are how long anything communicated or copied, hidden or not;
+    `overlapped_communication_us` is the communication during computation. Computation and both exposed times add up to
+    busy, busy and idle to total. Negative durations, and those that end beyond 63 bits, count as none.
     """
     rows = activities
     if linked_only and not activities["linked"].all():

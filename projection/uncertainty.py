@@ -196,25 +196,13 @@ def propagate(
 ) -> Uncertainty:
     """Propagate the uncertainty of factors to the end-to-end time.
 
-    Parameters
-    ----------
-    simulate : callable
-        Takes multiplicative factors, ndarray of shape (n_rows, n_factors), and returns end-to-end times in us, ndarray
-        of shape (n_rows,). What a factor multiplies is up to it, and so is the memory it takes for all rows at once:
-        it is run for ``samples + 2 * len(factors) + 1`` of them.
-    factors : sequence of Factor
-        Independent of each other, in the order of the columns.
-    level : float
-        Of the interval, 0 < level < 1.
-    samples, seed : int
-        Draws, a power of two from 16 on, and the seed of the scrambling.
+    ``simulate`` takes multiplicative factors (n_rows, n_factors), independent and in the order of ``factors``, and
+    returns end-to-end times in µs, (n_rows,). What a factor multiplies is up to it, and so is the memory it takes for
+    all rows at once: it is run for ``samples + 2 * len(factors) + 1`` of them. ``samples`` is a power of two from 16
+    on, ``seed`` that of the scrambling.
 
-    Raises
-    ------
-    ParameterError
-        If level or samples are out of their range, or the samples too few for so many factors.
-    ValueError
-        If two factors share a name, or `simulate` returns anything but positive finite times.
+    Raises ParameterError: level or samples are out of range, or the samples too few for so many factors; ValueError:
+    two factors share a name, or `simulate` returns anything but positive finite times.
     """
     check_sample(level, samples)
     names = [factor.name for factor in factors]
