@@ -73,12 +73,7 @@ def gpus() -> pd.DataFrame:
 def device(given: Device, parameter: str) -> GPU:
     """Return the GPU that a parameter names; ``all`` stands for those that the rows name.
 
-    Raises
-    ------
-    ParameterError
-        It is neither a name, a file nor a GPU.
-    UnknownGPUError, DataError
-        As for `gpu`.
+    Raises ParameterError: it is neither a name, a file nor a GPU; else as `gpu`.
     """
     if isinstance(given, GPU):
         return given

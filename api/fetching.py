@@ -11,26 +11,12 @@ from ..datasets.fetching import SOURCES, Fetched, Wheel
 
 
 def counted(name: str, fetched: Fetched) -> dict[str, Any]:
-    """Return where public tables come from, and how many there are of what they hold.
+    """Return the ``folder`` of fetched tables, where they come from, and how many there are of what they hold.
 
-    Parameters
-    ----------
-    name : {"aiter", "miopen", "aiconfigurator"}
-    fetched : Fetched
-        Of `datasets.fetching.fetch`.
-
-    Returns
-    -------
-    dict
-        ``folder``; of a repository its ``url`` and ``commit``; of a wheel its ``project``, ``version``, ``sha256`` and
-        ``licence``, whether it stands ``instead`` of a repository, and why that was ``missed``; then the counts: of
-        AITER ``rows`` by kind of kernel and GPU; of AIConfigurator ``tables``, ``rows``, ``devices``, ``engines``,
-        ``runs`` and ``models``; of MIOpen ``files``, whose rows take long to count.
-
-    Raises
-    ------
-    DataError
-        The tables cannot be read.
+    Of a repository that is its ``url`` and ``commit``; of a wheel its ``project``, ``version``, ``sha256`` and
+    ``licence``, whether it stands ``instead`` of a repository, and why that was ``missed``. Then the counts: of AITER
+    ``rows`` by kind of kernel and GPU; of AIConfigurator ``tables``, ``rows``, ``devices``, ``engines``, ``runs`` and
+    ``models``; of MIOpen ``files``, whose rows take long to count. Raises DataError: the tables cannot be read.
     """
     origin = fetched.origin
     told: dict[str, Any] = {"folder": fetched.folder}

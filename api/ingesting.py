@@ -292,27 +292,8 @@ def ingest_measurements(
 ) -> Ingested:
     """Read files into the measurement table: a row for each operator, shape and kernel on each device.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Files and folders of any supported formats.
-    out : Path, optional
-        Parquet or CSV file to write.
-    where : mapping, or sequence of str, optional
-        Which rows, as for `table.conditions`.
-    options : Options, optional
-        Units, values, limits.
-    strict : bool
-        Write nothing where a file is unreadable or has a finding of severity error.
-    jobs : int or Cluster
-        Processes, -1 for one per core, or the workers of a cluster.
-    made : mapping, optional
-        As for `ingest`.
-
-    Raises
-    ------
-    DataError
-        Nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
+    Parameters are those of `ingest`; with ``strict`` nothing is written where a file is unreadable or has a finding of
+    severity error. Raises DataError: nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
     """
     found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
     held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
@@ -375,15 +356,7 @@ def ingest_dispatches(
 ) -> Ingested:
     """Read traces into the dispatch table: a row for every activity of a GPU, trace by trace in bounded memory.
 
-    Parameters
-    ----------
-    paths, out, options, strict, jobs
-        As for `ingest_measurements`.
-
-    Raises
-    ------
-    DataError
-        As for `ingest_measurements`; also where there is no trace among the files.
+    As `ingest_measurements`; a DataError too where there is no trace among the files.
     """
     traces: list[Overview] = []
     unreadable: list[str] = []

@@ -77,23 +77,11 @@ def _now() -> dict[str, Any]:
 
 
 def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> dict[str, Any]:
-    """Return what ``metrics.json`` holds under ``provenance``.
+    """Return what ``metrics.json`` holds under ``provenance`` of what was ``asked``: the command line, or the call.
 
-    Parameters
-    ----------
-    asked : str
-        The command line, or the call.
-    measured : Measurements
-        What was read.
-    where, seed
-        As for `train`.
-
-    Returns
-    -------
-    dict
-        ``command``; ``files``, a list of name, bytes and sha256 of each; ``where``, the conditions as texts; ``seed``;
-        ``date``, UTC; ``machine``: cpu, cores, os and python. All but the date and the machine are the same for the
-        same call and data.
+    These are ``command``; ``files``, a list of name, bytes and sha256 of each; ``where``, the conditions as texts;
+    ``seed``; ``date``, UTC; ``machine``: cpu, cores, os and python. All but the date and the machine are the same for
+    the same call and data.
     """
     return {
         "command": visible(asked),

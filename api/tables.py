@@ -202,12 +202,8 @@ def template(op: str | None = None) -> pd.DataFrame:
 def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, one by one; nothing for None.
 
-    Raises
-    ------
-    ParameterError
-        Something is neither a path, a table nor what `read` returned.
-    DataError
-        There is no file or folder of a name.
+    Raises ParameterError: something is neither a path, a table nor what `read` returned; DataError: there is no file or
+    folder of a name.
     """
     if data is None:
         return []
@@ -248,23 +244,11 @@ def load_measurements(
     jobs: int = 1,
     only: Sequence[str] = (),
 ) -> readers.Measurements:
-    """Read data and keep the rows asked for.
+    """Read data (None: the embedded measurements) and keep the rows asked for, as `read`.
 
-    Parameters
-    ----------
-    data : path, DataFrame, Measurements, or a sequence of them, or None
-        None: the embedded measurements. Measurements alone are taken as they are; in a mix repeats are merged anew.
-    where, unit, default, rename, each, keep, jobs
-        As for `read`.
-    devices : sequence of str
-        Names of devices that the user described, so that no remark calls them unknown.
-    only : sequence of str
-        Names of the only devices whose rows are used, if any are named: readers may leave out others.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or no row is left.
+    Measurements alone are taken as they are; in a mix repeats are merged anew. No remark calls ``devices`` unknown that
+    the user described; readers may leave out rows of others than those in ``only``, if any are named. Raises DataError:
+    a file cannot be read, or no row is left.
     """
     conditions(where)  # refused before anything is read
     given = items(data) or [*default_paths()]

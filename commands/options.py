@@ -75,14 +75,8 @@ def option(
 ) -> Any:
     """Return an option of a command: its help, what stands for its value, and its panel of the help.
 
-    Parameters
-    ----------
-    spelt : str
-        How, where that is not its keyword: ``--out -o``.
-    shown : str or bool
-        What the help says of its default, True for the default itself.
-    **how
-        As `typer.Option` takes it.
+    It is ``spelt`` as given (``--out -o``) where that is not its keyword; ``shown`` is what the help says of its
+    default, True for the default itself; all else as `typer.Option` takes it.
     """
     return typer.Option(*spelt.split(), metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **how)
 
@@ -378,11 +372,6 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
 
     The signature stays that of ``command``, so that typer reads its options.
-
-    Parameters
-    ----------
-    command : callable
-        Parses its options, calls the library and shows the result.
     """
 
     @functools.wraps(command)

@@ -28,53 +28,28 @@ from .recipe import FeatureRecipe, learn_matrix
 
 @dataclass(frozen=True)
 class Dataset:
-    """What models are trained on; row i of every part is the same workload.
+    """What models are trained on; row i of every part is the same workload."""
 
-    Attributes
-    ----------
-    X : DataFrame of shape (n, p)
-        Features, float64, RangeIndex.
-    y : ndarray of shape (n,)
-        The metric observed on the target, > 0 (microseconds for ``duration_us``).
-    groups : ndarray of str of shape (n,)
-        Rows of one group are never split between training and validation.
-    rows : DataFrame of n rows
-        The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
-        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
-    laws : DataFrame of n rows
-        What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit;
-        no column for a metric without laws. NaN where a figure is not published.
-    reference : Series of n rows
-        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
-        host a measure of `laws.applied.size`. NaN for unpaired rows.
-    unpaired : Dataset or None
-        The target's rows that the host has not measured: NaN in the columns that need its measurement.
-    host : GPU or None
-        None for one device.
-    target : GPU
-        The device to predict.
-    metric : str
-        Name of y.
-    recipe : FeatureRecipe
-        How X was made, for new rows.
-    report : dict
-        Counts and remarks for the user, fit for JSON.
-    group_by : tuple of str or None
-        Columns that make a group; none of them: the column ``group`` itself; None: those of each operator.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
-    groups: np.ndarray
+    X: pd.DataFrame  # features (n, p), float64, RangeIndex
+    y: np.ndarray  # the metric observed on the target (n,), > 0 (microseconds for ``duration_us``)
+    groups: np.ndarray  # words (n,); rows of one group are never split between training and validation
+    # the measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
+    # formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none)
     rows: pd.DataFrame
+    # what the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit; no column
+    # for a metric without laws. NaN where a figure is not published
     laws: pd.DataFrame
+    # what the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
+    # host a measure of `laws.applied.size`. NaN for unpaired rows
     reference: pd.Series
+    # the target's rows that the host has not measured: NaN in the columns that need its measurement
     unpaired: Dataset | None
-    host: GPU | None
-    target: GPU
-    metric: str
-    recipe: FeatureRecipe
-    report: dict[str, Any] = field(default_factory=dict)
+    host: GPU | None  # None for one device
+    target: GPU  # the device to predict
+    metric: str  # name of y
+    recipe: FeatureRecipe  # how X was made, for new rows
+    report: dict[str, Any] = field(default_factory=dict)  # counts and remarks for the user, fit for JSON
+    # columns that make a group; none of them: the column ``group`` itself; None: those of each operator
     group_by: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
@@ -102,29 +77,10 @@ def build_dataset(
 ) -> Dataset:
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Measurement table (`table.measurements`).
-    host : GPU or None
-        Device the features are measured on; None to predict from shapes alone.
-    target : GPU
-        Device to predict.
-    metric : str, default="duration_us"
-        Column to predict.
-    group : sequence of str, optional
-        Columns that make a group; by default the column ``group`` where every row has it, else that of each operator.
-    without : sequence of str
-        Features to leave out, as shell patterns (`recipe.learn_matrix`).
-
-    Returns
-    -------
-    Dataset
-
-    Raises
-    ------
-    DataError
-        A device has no rows, or none with the metric; no problem is common; or a column is missing.
+    Without a ``host``, the device the features are measured on, the target is predicted from shapes alone. By default a
+    ``group`` is the column of that name where every row has it, else that of each operator. Features that match a shell
+    pattern of ``without`` are left out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with
+    the metric; no problem is common; or a column is missing.
     """
     frame, unknown = _with_operators(frame)
     metric = measured_column(frame, metric)

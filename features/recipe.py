@@ -52,14 +52,8 @@ class FeatureRecipe:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.
 
         With a host the rows need what it measured, either as the table has it (`device` is then the host) or in columns
-        with the prefix ``host_``.
-
-        Raises
-        ------
-        DataError
-            Rows lack a dimension or the host's time, or were measured on another device.
-        NotPublishedError
-            A row computes at a precision whose peak is not published.
+        with the prefix ``host_``. Raises DataError: rows lack a dimension or the host's time, or were measured on
+        another device; NotPublishedError: a row computes at a precision whose peak is not published.
         """
         return self._matrix(self.context(rows), self.columns)
 

@@ -46,23 +46,13 @@ def sources() -> dict[str, Source]:
 
 
 def find(name_or_path: str | Path | GPU) -> GPU:
-    """Return the GPU of that name, alias, or TOML file; a GPU as it is.
+    """Return the GPU of that name, alias, or TOML file (`read_gpu`); a GPU as it is.
 
     Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``, ``AMD Instinct MI300X
     VF``. What a driver reports for one of several devices in a package is that device: ``AMD Instinct MI250X`` is one
-    GCD, ``MI250X`` the package. A name that fits several GPUs (``A100``, ``gfx942``) is refused.
-
-    Parameters
-    ----------
-    name_or_path : str, Path or GPU
-        A name, or the path of a file that ends in ``.toml`` (see `read_gpu`).
-
-    Raises
-    ------
-    UnknownGPUError
-        If no GPU answers to the name; carries the closest ones.
-    DataError
-        If the file cannot be read or describes no GPU.
+    GCD, ``MI250X`` the package. A name that fits several GPUs (``A100``, ``gfx942``) is refused. Raises
+    UnknownGPUError: no GPU answers to the name, with the closest ones; DataError: the file cannot be read or describes
+    no GPU.
     """
     if isinstance(name_or_path, GPU):
         return name_or_path
@@ -73,22 +63,10 @@ def find(name_or_path: str | Path | GPU) -> GPU:
 def find_gfx(gfx: str, cus: int | None = None) -> GPU:
     """Return the GPU that reports this gfx id and CU count.
 
-    Parameters
-    ----------
-    gfx : str
-        gfx id, with or without its feature suffix (``gfx942:sramecc+:xnack-``); for NVIDIA the compute capability.
-    cus : int, optional
-        Compute units; without them the gfx id must belong to one GPU alone.
-
-    Notes
-    -----
-    Some GPUs cannot be distinguished this way. Then it is the one with the larger public record: MI300X (not MI325X),
-    MI355X (not MI350X), MI210 (not one GCD of an MI250). `GPU.same_id_as` of the others says so.
-
-    Raises
-    ------
-    UnknownGPUError
-        If none or several fit; carries the GPUs of that gfx id, or of the closest.
+    The id is of NVIDIA the compute capability; feature suffixes do not matter. Without ``cus`` it must belong to one
+    GPU alone. Some GPUs cannot be distinguished this way. Then it is the one with the larger public record: MI300X (not
+    MI325X), MI355X (not MI350X), MI210 (not one GCD of an MI250). `GPU.same_id_as` of the others says so. Raises
+    UnknownGPUError: none or several fit; carries the GPUs of that gfx id, or of the closest.
     """
     wanted = gfx.strip().casefold().split(":")[0]
     of_gfx = [gpu for gpu in all_gpus() if gpu.gfx == wanted]

@@ -40,14 +40,8 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
 
     Peaks and lanes go with the number of units, `SHARED` in proportion, `PRIVATE` as they are; what the GPU does not
     publish is not published for the model either. Single links, launch year and board power belong to the product and
-    are left out.
-
-    Raises
-    ------
-    DataError
-        If ``size`` is below 1 or over 100 times the GPU's, or whole compute units do not result.
-    NotPublishedError
-        If the GPU does not publish how many units it has.
+    are left out. Raises DataError: ``size`` is below 1 or over 100 times the GPU's, or whole compute units do not
+    result; NotPublishedError: the GPU does not publish how many units it has.
     """
     units = int(gpu.require(by))
     check_number("sizes", size, 1, _MOST * units)

@@ -135,12 +135,8 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
 
     Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not
     published the duration is kept. Between equal devices every factor is 1. A DataError says that the law is unknown.
-
-    Returns
-    -------
-    DataFrame with a RangeIndex
-        `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of `Remark`, ()
-        where there is nothing to say; `bound`.
+    The columns are `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of
+    `Remark`, () where there is nothing to say; `bound`.
     """
     check_law(law)
     asked, wide = (find_law(name).scaled(rows, pair) for name in (law, BANDWIDTH))

@@ -158,14 +158,9 @@ class Steps:
 def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None) -> Steps:
     """Return the parts of every run; NaN where the model's figures, or those of the GPU, are not known.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Complete rows of the operator ``serving``, with the figures of their models.
-    own : GPU, optional
-        One that the catalogue does not have, or has otherwise.
-    slower : mapping of str to ndarray of shape (n_rows,), optional
-        By `SLOWED`, how many times longer such kernels take than their peak says, against others; 1 where left out.
+    Rows are complete, of the operator ``serving``, with the figures of their models; ``own`` is a GPU that the
+    catalogue does not have, or has otherwise; ``slower`` by `SLOWED` how many times longer such kernels take than their
+    peak says, against others, (n_rows,); 1 where left out.
     """
     few, many, scoring, caching, visiting = (np.asarray((slower or {}).get(name, 1.0)) for name in SLOWED)
     names = ("input_len", "output_len", "concurrency", "tp", "dp", "ep")

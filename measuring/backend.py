@@ -113,12 +113,7 @@ def import_torch() -> Any:
 class Backend:
     """One device of PyTorch: ``cpu``, or ``cuda:0`` and the like (ROCm's name for its GPUs, too).
 
-    By default the first GPU, or the CPU where there is none.
-
-    Raises
-    ------
-    DataError
-        There is no such device.
+    By default the first GPU, or the CPU where there is none. Raises DataError: there is no such device.
     """
 
     def __init__(self, torch: Any, word: str | None = None) -> None:
@@ -318,12 +313,8 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadc
 class Group:
     """Processes that make the collective calls of the leader, this one.
 
-    Rank r has GPU r; on CPUs (for tests) all share the host.
-
-    Raises
-    ------
-    DataError
-        There are fewer than two ranks, or the leader's device is not the first GPU.
+    Rank r has GPU r; on CPUs (for tests) all share the host. Raises DataError: there are fewer than two ranks, or the
+    leader's device is not the first GPU.
     """
 
     def __init__(self, backend: Backend, ranks: int) -> None:

@@ -28,31 +28,15 @@ Once = Callable[[str, Path, Mapping[str, str]], int]
 
 
 def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -> pd.DataFrame:
-    """Measure with so many compute units, one size after the other.
+    """Measure with so many of the first compute units of a GPU, one size after the other.
 
-    Parameters
-    ----------
-    cus : sequence of int
-        Sizes, each a number of the GPU's first compute units.
-    device : str
-        Name of the GPU, as ``flopcast gpus`` lists it.
-    once : callable
-        Measures one size.
-    index : int
-        The GPU's number, as ROCm counts GPUs; NVIDIA's are named by the device of PyTorch.
+    The ``device`` is named as ``flopcast gpus`` lists it; ``once`` measures one size; ``index`` is the GPU's number, as
+    ROCm counts GPUs (NVIDIA's are named by the device of PyTorch). The measurement tables stand under each other, the
+    device called ``MI300X, 38 CUs``, with ``benchmark``, ``size``, ``performance`` (calls per second) and ``unit`` for
+    `scaling.curves`.
 
-    Returns
-    -------
-    DataFrame
-        The measurement tables under each other, the device called ``MI300X, 38 CUs``, with ``benchmark``, ``size``,
-        ``performance`` (calls per second) and ``unit`` for `scaling.curves`.
-
-    Raises
-    ------
-    ParameterError
-        A size is none of the GPU's, or stated twice, or on a GPU of NVIDIA's is neither all nor a multiple of 8.
-    FlopcastError
-        A size could not be measured.
+    Raises ParameterError: a size is none of the GPU's, or stated twice, or on a GPU of NVIDIA's is neither all nor a
+    multiple of 8; FlopcastError: a size could not be measured.
     """
     gpu = find(device)
     whole, nvidia = int(gpu.require("cus")), gpu.vendor == "NVIDIA"

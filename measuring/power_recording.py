@@ -334,22 +334,10 @@ class _Course:
 def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> tuple[int, int | None]:
     """Return the first execution of steady power, and the longest train that does not throttle (None: none throttles).
 
-    Parameters
-    ----------
-    ends : callable
-        From a number of executions to readings of the power at the end of such trains, shape (n,).
-    shortest, longest : int
-        Executions between which to search; the shortest fills the logger's window.
-
-    Raises
-    ------
-    DataError
-        The logger reads too seldom.
-
-    Notes
-    -----
-    Both by bisection, on medians: power is taken to rise to its highest, then to fall once at most. A train throttles
-    that draws less than shorter ones by `power.profile.LEAST_FALL` and four standard errors.
+    ``ends`` goes from a number of executions to readings of the power at the end of such trains, (n,); the ``shortest``
+    fills the logger's window. Both are found by bisection, on medians: power is taken to rise to its highest, then to
+    fall once at most. A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four
+    standard errors. Raises DataError: the logger reads too seldom.
     """
     known: dict[int, tuple[float, float]] = {}
 

@@ -93,12 +93,7 @@ class Rig(Protocol):
 class Sampler:
     """A thread that reads the power again and again; readings without a stamp get the middle of the time they took.
 
-    Parameters
-    ----------
-    read : callable
-        Returns watts, or stamped readings.
-    period_us : float
-        Between the beginnings of two readings; a reading that takes longer is followed by the next at once.
+    A reading that takes longer than ``period_us``, between the beginnings of two, is followed by the next at once.
     """
 
     def __init__(self, read: Callable[[], Power], period_us: float, clock: Clock = time.time_ns) -> None:
@@ -364,12 +359,7 @@ class Load:
 class SimulatedGPU:
     """A rig whose time is simulated; the same seed and key of a train give the same times and noise.
 
-    Parameters
-    ----------
-    interval_us : float
-        Averaging window of the logger and time between its readings.
-    seed : int
-        Of times, delays and noise.
+    ``interval_us`` is the averaging window of the logger and the time between its readings.
     """
 
     def __init__(self, interval_us: float, seed: int) -> None:

@@ -357,12 +357,8 @@ class UserFunction:
     It is called with those of the row's cells that it has parameters for: dimensions, number formats, ``op``,
     ``variant``, and any other column of the list, unless the measurement table has one of that name; and with
     ``device`` and ``seed`` if it has these. If it returns something that can be called, that is timed, and what came
-    before is preparation; else the function itself is timed.
-
-    Raises
-    ------
-    DataError
-        There is no such module or function, importing it fails, or what it takes cannot be told.
+    before is preparation; else the function itself is timed. Raises DataError: there is no such module or function,
+    importing it fails, or what it takes cannot be told.
     """
 
     def __init__(self, name: str) -> None:

@@ -139,18 +139,9 @@ def journal_folder(out: Path) -> Path:
 class Journal:
     """Visits of one plan, in a folder, which is made if need be; a journal of another plan is refused.
 
-    Attributes
-    ----------
-    steps : list of list of dict
-        What an earlier run has measured, as it was written.
-    parts : list of dict
-        What earlier runs said of themselves when they ended; one that was killed said nothing.
-
-    Raises
-    ------
-    DataError
-        There is a journal and `resume` is not set, there is none and it is, it is of another plan, or it cannot be
-        read.
+    ``steps`` are what an earlier run has measured, as it was written; ``parts`` what earlier runs said of themselves
+    when they ended: one that was killed said nothing. Raises DataError: there is a journal and `resume` is not set,
+    there is none and it is, it is of another plan, or it cannot be read.
     """
 
     def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool = False) -> None:

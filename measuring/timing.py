@@ -92,23 +92,15 @@ class HostTimer:
 class EventTimer:
     """Timing events in the queue of a GPU, in line with the work, read when a block of samples is done.
 
-    The host only enqueues. So that the device never waits for it, each block begins with a pause on the device
-    (`hold`) as long as enqueuing took for the block before. The pause counts the device's clock, which changes: events
-    around it tell how long it was, and the next is corrected. Where it was over before all was enqueued, the samples
-    of the block are counted as late.
+    The host only enqueues. So that the device never waits for it, each block begins with a pause on the device (`hold`)
+    as long as enqueuing took for the block before. The pause counts the device's clock, which changes: events around it
+    tell how long it was, and the next is corrected. Where it was over before all was enqueued, the samples of the block
+    are counted as late.
 
-    Parameters
-    ----------
-    event : callable
-        Returns a new timing event with ``record()``, ``query()`` (whether the device has reached it) and
-        ``elapsed_time(later)`` in milliseconds (``torch.cuda.Event``; HIP's under ROCm).
-    synchronize : callable
-        Waits for the device.
-    hold : callable, optional
-        Enqueues a pause of so many microseconds on the device; without it a kernel shorter than its launch is timed
-        with part of the launch.
-    flush : callable, optional
-        Enqueues work that fills the cache with other data before each sample, outside the time taken.
+    ``event`` returns a new timing event with ``record()``, ``query()`` (whether the device has reached it) and
+    ``elapsed_time(later)`` in milliseconds (``torch.cuda.Event``; HIP's under ROCm); ``hold`` enqueues a pause of so
+    many microseconds: without it a kernel shorter than its launch is timed with part of the launch; ``flush`` enqueues
+    work that fills the cache with other data before each sample, outside the time taken.
     """
 
     def __init__(
@@ -321,22 +313,11 @@ def _repeat(
 def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: float, threshold: float) -> pd.DataFrame:
     """Return duration, spread, counts and interval of each row, by its number (the index).
 
-    Parameters
-    ----------
-    samples_us : sequence of array-like of float
-        The samples of each visit, microseconds; none is empty.
-    rows : array-like of int of shape (n_visits,)
-        Number of each visit's row.
-    level : float
-        Coverage of the interval.
-    threshold : float
-        MAD from the visit's median beyond which a sample is an outlier.
-
-    Notes
-    -----
-    `spread_us` is the median absolute deviation of all samples of the row; `repeats` and `outliers` are samples kept
-    and removed; `interval_low_us` and `interval_high_us` are missing where a row has too few samples for the level, or
-    a visit's median is not positive.
+    ``samples_us`` are those of each visit, µs, none empty, of the row whose number it has in ``rows`` (n_visits,);
+    outliers lie more than ``threshold`` MAD from their visit's median. `spread_us` is the median absolute deviation of
+    all samples of the row; `repeats` and `outliers` are samples kept and removed; `interval_low_us` and
+    `interval_high_us`, at ``level``, are missing where a row has too few samples for it, or a visit's median is not
+    positive.
     """
     numbers = np.asarray(rows, dtype=np.int64)
     sizes = [np.size(samples) for samples in samples_us]

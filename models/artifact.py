@@ -51,18 +51,11 @@ _MOST_TEXT = 2**26  # bytes of a manifest
 
 @dataclass(frozen=True)
 class Artifact:
-    """A loaded model that reproduced its probes.
+    """A loaded model that reproduced its probes."""
 
-    Attributes
-    ----------
-    estimator : scikit-learn regressor
-        Fitted; predicts in the unit of the trained metric (µs for durations).
-    manifest : dict
-        ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
-        whatever the trainer added.
-    """
-
-    estimator: Any
+    estimator: Any  # a fitted regressor, which predicts in the unit of the trained metric (µs for durations)
+    # ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
+    # whatever the trainer added
     manifest: dict[str, Any]
 
     @property
@@ -85,25 +78,14 @@ class Artifact:
 def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], probes: pd.DataFrame) -> None:
     """Write a fitted model to ``folder`` and read it back, so that what cannot be loaded is never saved.
 
-    The folder is made when missing, and holds two files afterwards.
+    The folder is made when missing, and holds two files afterwards. ``manifest`` must hold ``features`` (see
+    :func:`describe_features`) and ``data_sha256``; other keys are the trainer's and come back from :func:`load` as JSON
+    does (tuples as lists); finite numbers only. ``probes`` are rows of X, NaN allowed. Up to ten, spread evenly over
+    those given, and points between them are kept with their predictions: at a training row alone two fully grown
+    forests predict the same.
 
-    Parameters
-    ----------
-    estimator : scikit-learn regressor
-        Fitted on the columns of ``probes``.
-    manifest : mapping
-        Must hold ``features`` (see :func:`describe_features`) and ``data_sha256``; other keys are the trainer's and
-        come back from :func:`load` as JSON does (tuples as lists). Finite numbers only.
-    probes : DataFrame of shape (n_rows, n_features)
-        Rows of X, NaN allowed. Up to ten, spread evenly over those given, and points between them are kept with their
-        predictions: at a training row alone two fully grown forests predict the same.
-
-    Raises
-    ------
-    ArtifactError
-        The estimator holds a type that :func:`load` would refuse.
-    ValueError
-        The manifest lacks a key, uses one that is written here, or does not describe the columns of ``probes``.
+    Raises ArtifactError: the estimator holds a type that :func:`load` would refuse; ValueError: the manifest lacks a
+    key, uses one that is written here, or does not describe the columns of ``probes``.
     """
     _check_manifest(manifest, list(probes.columns))
     rows = _probe_rows(probes)
@@ -135,12 +117,8 @@ def save_again(folder: Path, artifact: Artifact) -> None:
 def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write another manifest to the estimator that :func:`save` wrote, and read both back.
 
-    ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed.
-
-    Raises
-    ------
-    ArtifactError
-        As :func:`load`.
+    ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed. Raises as
+    :func:`load`.
     """
     kept = {key: value for key, value in manifest.items() if key != "sha256"}  # of schema 2
     (folder / MANIFEST).write_text(json_text.dumps({**kept, "schema": SCHEMA}), encoding="utf-8")

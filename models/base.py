@@ -74,14 +74,8 @@ class Candidate:
 class DroppedColumns(UserWarning):
     """A linear model leaves columns out from the start, as they can add nothing to it.
 
-    Columns of zeros are left out without a word: their coefficient is 0 in any least-squares fit.
-
-    Attributes
-    ----------
-    constant : list of str
-        Columns that do not vary in the training rows.
-    copies : list of str
-        Columns equal to an earlier one in every training row.
+    ``constant`` ones do not vary in the training rows, ``copies`` equal an earlier one in each of them. Columns of
+    zeros are left out without a word: their coefficient is 0 in any least-squares fit.
     """
 
     def __init__(self, model: str, constant: list[str], copies: list[str]) -> None:
@@ -165,13 +159,8 @@ def fit(
 
     All reach the last step of a pipeline. Groups are for inner folds only, the memo saves time only and campaigns tell
     rows apart for some models, so a model without any does not get them; weights change what is minimised, so a model
-    that cannot take them is an error. Where the memo has the same model fitted to the same rows without weights, that
-    one is returned; all fits with one memo have the same campaigns.
-
-    Raises
-    ------
-    ValueError
-        When weights are given and the estimator's ``fit`` has no ``sample_weight``.
+    that cannot take them is an error (ValueError). Where the memo has the same model fitted to the same rows without
+    weights, that one is returned; all fits with one memo have the same campaigns.
     """
     prefix, last = _last_step(estimator)
     known = inspect.signature(last.fit).parameters
@@ -214,13 +203,8 @@ def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_s
 def weighted_folds(cv: Any, sample_weight: Any, n_used: int, groups: Any, random_state: int | None) -> Folds:
     """Return `inner_folds` of all rows, without the rows of weight 0, the others numbered anew.
 
-    A fold left without a training or a validation row is left out. ``sample_weight`` is one number or has the shape
-    (n_samples,); ``n_used`` rows have a positive weight.
-
-    Raises
-    ------
-    ValueError
-        When no fold is left.
+    A fold left without a training or a validation row is left out; a ValueError says that none is left.
+    ``sample_weight`` is one number or has the shape (n_samples,); ``n_used`` rows have a positive weight.
     """
     equal = sample_weight is None or isinstance(sample_weight, Real)
     n_rows = n_used if equal else len(np.asarray(sample_weight))

@@ -21,29 +21,17 @@ from .ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransf
 class Part:
     """A part of a prediction.
 
-    Attributes
-    ----------
-    kind : {"shape", "member", "base", "residual", "term", "model"}
-        What it is: a model of the shape alone, a member of a mean or stack, what a residual stands on, the factor that
-        a learner puts on it, a term of a sum of times, or a model that is not taken apart.
-    name : str
-        Of the member or column, or the class of the model.
-    value : float
-        What the part says, in the unit of the prediction; of a residual what base and residual say together.
-    weight : float or None
-        Of a member, and of a shape model that is one.
-    factor : float or None
-        Of a residual: together over base.
-    depth : int
-        How deep it lies in what it is a part of.
+    ``kind`` is what it is: a model of the ``shape`` alone, a ``member`` of a mean or stack, what a residual stands on
+    (``base``), the factor that a learner puts on it (``residual``), a ``term`` of a sum of times, or a ``model`` that
+    is not taken apart.
     """
 
     kind: str
-    name: str
-    value: float
-    weight: float | None = None
-    factor: float | None = None
-    depth: int = 0
+    name: str  # of the member or column, or the class of the model
+    value: float  # what the part says, in the unit of the prediction; of a residual what base and residual say together
+    weight: float | None = None  # of a member, and of a shape model that is one
+    factor: float | None = None  # of a residual: together over base
+    depth: int = 0  # how deep it lies in what it is a part of
 
 
 def parts_of(model: Any, X: pd.DataFrame) -> list[Part]:

@@ -33,17 +33,9 @@ _NUMERICAL: Final = (0, 2, 4, 6, 8, 10)  # kinds of decision: of a number, and w
 def checked(text: str, width: int) -> str:
     """Return a text of the same trees, for LightGBM, made of nothing but numbers that were checked.
 
-    Parameters
-    ----------
-    text : str
-        A regression model as `lightgbm.Booster.model_to_string` returns it: no categories, no linear leaves.
-    width : int
-        Features of X; names and ranges of features are left out.
-
-    Raises
-    ------
-    ValueError
-        A line is missing or malformed; an index leads outside its array, or back; a value is not finite.
+    The text is a regression model as `lightgbm.Booster.model_to_string` returns it, no categories, no linear leaves, on
+    ``width`` features, whose names and ranges are left out. Raises ValueError: a line is missing or malformed; an index
+    leads outside its array, or back; a value is not finite.
     """
     if not isinstance(text, str) or f"\nmax_feature_idx={width - 1}\n" not in text or "\nnum_class=1\n" not in text:
         raise ValueError(f"not a regression on {width} features")

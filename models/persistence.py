@@ -76,13 +76,9 @@ def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
     """Return the estimator of a file after checking everything it is made of.
 
     ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``most`` how many bytes it may
-    hold decompressed. They are counted while they are read: what a file says of itself is not believed.
-
-    Raises
-    ------
-    ArtifactError
-        The bytes are no such file, hold too much, a class or an index that is not allowed, or do not fit this
-        scikit-learn.
+    hold decompressed. They are counted while they are read: what a file says of itself is not believed. Raises
+    ArtifactError: the bytes are no such file, hold too much, a class or an index that is not allowed, or do not fit
+    this scikit-learn.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"

@@ -48,39 +48,17 @@ LEARNT_BY_NETWORK: Final = 20_000
 
 @dataclass(frozen=True)
 class Columnar:
-    """What the suite must know of a feature matrix.
+    """What the suite must know of a feature matrix."""
 
-    Attributes
-    ----------
-    roles : dict of str to {"additive", "shape", "category"}
-        Role of every column.
-    shape_columns : tuple of str
-        The columns that are known without a measurement on the host.
-    n_rows : int
-        Paired rows.
-    host : bool
-        Whether there is a host time (``host_us``).
-    unpaired : bool
-        Whether there are target rows without one.
-    host_time : str
-        The column with the metric measured on the host.
-    noun : str
-        What is predicted, in words.
-    grows : bool
-        Whether that grows with the work (power does not).
-    devices : bool
-        Whether the rows are kernels of many devices.
-    """
-
-    roles: Mapping[str, str] = field(hash=False)
-    shape_columns: tuple[str, ...]
-    n_rows: int
-    host: bool
-    unpaired: bool
-    host_time: str = "host_us"
-    noun: str = "time"
-    grows: bool = True
-    devices: bool = False
+    roles: Mapping[str, str] = field(hash=False)  # role of every column: ``additive``, ``shape`` or ``category``
+    shape_columns: tuple[str, ...]  # the columns that are known without a measurement on the host
+    n_rows: int  # paired rows
+    host: bool  # whether there is a host time (``host_us``)
+    unpaired: bool  # whether there are target rows without one
+    host_time: str = "host_us"  # the column with the metric measured on the host
+    noun: str = "time"  # what is predicted, in words
+    grows: bool = True  # whether that grows with the work (power does not)
+    devices: bool = False  # whether the rows are kernels of many devices
 
     @property
     def additive(self) -> list[str]:
@@ -121,12 +99,8 @@ def suite(
 
     The suite ``literature`` fits O'Neal's models in measured space to all columns, as published; ``default`` fits the
     same names to relative error or log time and adds what goes beyond. Of ``data``'s models ``names`` (all by default)
-    are kept but for those ``without``; ``seed`` is that of every model.
-
-    Raises
-    ------
-    DataError
-        For a suite or a model that does not exist (the message lists them), or none left.
+    are kept but for those ``without``; ``seed`` is that of every model. Raises DataError: a suite or a model does not
+    exist (the message lists them), or none is left.
     """
     if kind not in SUITES:
         raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")

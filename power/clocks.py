@@ -97,17 +97,10 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
 
     The counter was sampled at an unknown moment of the read, so a pair says cpu_ns + delay_ns / 2 with a standard
     deviation of delay_ns / √12, and its weight is the inverse square. Delays below a tenth of the median count as that:
-    they are the clock's steps more than fast reads, and one alone must not decide.
-
-    Raises
-    ------
-    DataError
-        The pairs cannot be used, the clocks tick in different units, or the pairs lie on no line.
-
-    Notes
-    -----
-    Theil and Sen's line starts; pairs that it misses by more than half their delay and `MISSES` times the typical
-    residual are left out; weighted least squares on the others follows.
+    they are the clock's steps more than fast reads, and one alone must not decide. Theil and Sen's line starts; pairs
+    that it misses by more than half their delay and `MISSES` times the typical residual are left out; weighted least
+    squares on the others follows. Raises DataError: the pairs cannot be used, the clocks tick in different units, or
+    the pairs lie on no line.
     """
     checked = check_clock_pairs(pairs)
     if len(checked) == 1:

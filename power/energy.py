@@ -154,21 +154,11 @@ def kernel_energy(
 ) -> Energy:
     """Return the kernel's energy: the mean of the fitted polynomial times the median execution time of golden runs.
 
-    Parameters
-    ----------
-    run : ndarray of int, shape (n,)
-        Place in `times_us` of the run each reading is of.
-    phase, power_w : ndarray of shape (n,)
-        The steady-state-power readings, of all runs.
-    times_us : ndarray of shape (runs,)
-        Execution time of each run, golden or not.
-    ratio : float
-        Of the longest to the shortest time of the execution-time bin (`traces.cleaning.binning`).
-    error_w : float
-        Standard error of what all readings have in common, by which the interval is wider.
+    The readings (n,) have steady-state power and are of all runs: the place of each one's ``run`` in ``times_us``
+    (runs,), its ``phase``, its power. ``ratio`` is that of the longest to the shortest time of the execution-time bin
+    (`traces.cleaning.binning`), ``error_w`` the standard error of what all readings have in common, by which the
+    interval is wider.
 
-    Notes
-    -----
     For the interval whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest
     bin is a guess too; it is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
     golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.

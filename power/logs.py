@@ -94,33 +94,21 @@ Row = dict[str, Any]
 def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return the readings of a power log.
 
-    Parameters
-    ----------
-    path : path
-        Log in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are.
-    units : mapping of str to str, optional
-        Column of the file (without the unit in its header) -> unit, where neither header nor cells state it and it is
-        not the usual one (W, MHz, °C, %).
+    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are. ``units`` are
+    by column of the file (without the unit in its header), where neither header nor cells state one and it is not the
+    usual one (W, MHz, °C, %). One row per reading, in the order of the file: `time_ns` (int64; Int64 and missing where
+    the log has no time), `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come),
+    `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`,
+    `temperature_c`, `utilisation` that the log has, NaN where a reading lacks one. Readings without power are left out.
 
-    Returns
-    -------
-    DataFrame
-        One row per reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no time),
-        `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come), `component` ("total"
-        but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation`
-        that the log has, NaN where a reading lacks one. Readings without power are left out. In `attrs`: `format`;
-        `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also is where GPUs
-        differ; `clock`, what `time_ns` is:
-        "epoch" (since 1970), "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the
-        GPU's counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON the last
-        document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out; `decimal_commas`, the columns
-        in which commas were read as decimal points.
+    In `attrs`: `format`; `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also
+    is where GPUs differ; `clock`, what `time_ns` is: "epoch" (since 1970), "local time" (the log names no zone:
+    nanoseconds since 1970 as if it were UTC), "gpu" (the GPU's counter), or "none"; `left_out`, readings without power;
+    `cut`, 1 where the last line (of JSON the last document) breaks off, as a logger stopped by Ctrl-C leaves it, and is
+    left out; `decimal_commas`, the columns in which commas were read as decimal points.
 
-    Raises
-    ------
-    DataError
-        The file cannot be read, is of no known format, states a unit that is none of that quantity, has a cell that is
-        no number, no reading with power, or readings of a GPU out of order.
+    Raises DataError: the file cannot be read, is of no known format, states a unit that is none of that quantity, has a
+    cell that is no number, no reading with power, or readings of a GPU out of order.
     """
     return power_log(text(Path(path)), str(path), units=units)
 

@@ -412,33 +412,17 @@ def profile_kernel(
 ) -> KernelPower:
     """Return the power profile of one kernel, which may be left unnamed where only one was run.
 
-    Parameters
-    ----------
-    measured : Measured
-        As `synchronise` returns it.
-    window_us : float, optional
-        Averaging window of the logger, 0 for an instantaneous one. Where it is stated, the window's effect is also
-        removed (deconvolution). By default the time between readings is taken for it, and nothing is removed.
-    execution : int
-        The first whose time is steady.
-    steady_from : int, optional
-        The first whose power is steady, where that is later than the window fills: of a kernel that throttles. By
-        default what the executions state.
-    margin, within, rank : float, {"each-other", "middle"}, int
-        Of the execution-time bin: the published margin by default (``inf`` keeps every run), what its times lie within
-        it of, and which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`).
-    components : sequence of str, optional
-        By default all of the log.
-    cap_w : float, optional
-        Power cap of the board, W: no deconvolved power lies above it.
-    replicates, level, seed : int, float, int
-        Of the energy's bootstrap interval; the seed is also that of the folds of the deconvolution.
+    ``window_us`` is the averaging window of the logger, 0 for an instantaneous one; where it is stated, its effect is
+    also removed (deconvolution), else the time between readings is taken for it, and nothing is removed. ``execution``
+    is the first whose time is steady, ``steady_from`` the first whose power is, where that is later than the window
+    fills (of a kernel that throttles); by default what the executions state. ``margin`` is that of the execution-time
+    bin: by default the published one (``inf`` keeps every run); ``within`` says what its times lie within it of, and
+    ``rank`` which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`). No
+    deconvolved power lies above the board's ``cap_w``. ``seed`` is that of the energy's bootstrap and of the folds of
+    the deconvolution.
 
-    Raises
-    ------
-    DataError
-        The kernel or a component is unknown, the time stamps of the log are too coarse for the kernel, or too few
-        executions or readings are left.
+    Raises DataError: the kernel or a component is unknown, the time stamps of the log are too coarse for the kernel, or
+    too few executions or readings are left.
     """
     names, known = measured.kernels, [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:

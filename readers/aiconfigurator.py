@@ -548,28 +548,18 @@ class AIConfiguratorReader(Reader):
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What one table holds.
+    """What one table holds."""
 
-    Attributes
-    ----------
-    table, op : str
-        Kind of table; our operator, "" where it has none.
-    rows : mapping of (device, engine, release) to int
-        Rows of each.
-    spikes, doubles, zeros : int
-        Rows off both their neighbours in the one size that changes (`table.irregular`); rows of a problem that the
-        table has more than once, kernel and all; times that are zero or below.
-    apart : float
-        Median over the doubles of the greatest time by the least.
-    """
-
+    # kind of table; our operator, "" where it has none
     table: str
     op: str
-    rows: Mapping[tuple[str, str, str], int]
+    rows: Mapping[tuple[str, str, str], int]  # by device, engine and release
+    # rows off both their neighbours in the one size that changes (`table.irregular`); rows of a problem that the
+    # table has more than once, kernel and all; times that are zero or below
     spikes: int
     doubles: int
     zeros: int
-    apart: float
+    apart: float  # median over the doubles of the greatest time by the least
 
 
 _ALONG: Final = ("m", "num_tokens", "num_token", "step", "isl", "seq_len", "message_size")

@@ -165,15 +165,7 @@ class RawTable:
 
 
 class Reader(ABC):
-    """One format of measured data.
-
-    Attributes
-    ----------
-    name : str
-        Short name of the format.
-    fallback : bool
-        True for a general format, asked only after all the special ones have declined.
-    """
+    """One format of measured data; a general one (``fallback``) is asked only after all special ones have declined."""
 
     name: ClassVar[str]
     fallback: ClassVar[bool] = False
@@ -210,13 +202,7 @@ class Reader(ABC):
 
 
 class TraceReader(ABC):
-    """One format of profiler output: files in which every activity of the GPU is recorded by itself.
-
-    Attributes
-    ----------
-    name : str
-        Short name of the format.
-    """
+    """One format of profiler output: files in which every activity of the GPU is recorded by itself."""
 
     name: ClassVar[str]
 
@@ -236,22 +222,8 @@ class TraceReader(ABC):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return what the files, one of the groups of :meth:`gather`, have recorded.
 
-        Parameters
-        ----------
-        files : sequence of DataFile
-            Files whose content :meth:`sniff` has recognised.
-        options : Options
-            What the user states.
-
-        Returns
-        -------
-        Trace
-            `source` of each row is ``label:number``, the 1-based line, row or event within that file.
-
-        Raises
-        ------
-        DataError
-            A file cannot be read: truncated, not what its first bytes promise, larger than is allowed.
+        `source` of each row is ``label:number``, the 1-based line, row or event within that file. Raises DataError: a
+        file cannot be read: truncated, not what its first bytes promise, larger than is allowed.
         """
 
 

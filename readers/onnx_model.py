@@ -55,20 +55,11 @@ class OnnxModel:
 
 
 def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
-    """Return the graph of a model.
+    """Return the graph of an ``.onnx`` model.
 
-    Parameters
-    ----------
-    path : Path
-        ``.onnx``.
-    dims : mapping of str to int, optional
-        Sizes that the model leaves free, by their names (``batch``), those without a name as ``INPUT.AXIS``.
-
-    Raises
-    ------
-    FlopcastError
-        The package ``onnx`` is missing; the file is no ONNX model; a size is free and not stated, or stated and not
-        free.
+    ``dims`` are the sizes that it leaves free, by their names (``batch``), those without a name as ``INPUT.AXIS``.
+    Raises FlopcastError: the package ``onnx`` is missing; the file is no ONNX model; a size is free and not stated, or
+    stated and not free.
     """
     onnx = _onnx()
     try:

@@ -149,19 +149,8 @@ def read_dataset(
 ) -> reading.Measurements:
     """Read datasets, and what else is among the paths, to the table that `read` gives, in bounded memory.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Folders that `ingest` wrote in parts; other files and folders may be among them.
-    options, where, jobs
-        As for `read`.
-    at_once : int
-        Bytes in memory of the rows that are merged at once, on average, were all parts like the first.
-
-    Raises
-    ------
-    DataError
-        As for `read`.
+    Folders are those that `ingest` wrote in parts. Rows that are merged at once take ``at_once`` bytes in memory on
+    average, were all parts like the first. Raises DataError as `read` does.
     """
     options, totals = options or Options(), Totals()
     places = [path / PARTS if is_dataset(path) else path for path in map(Path, paths)]

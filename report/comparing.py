@@ -57,17 +57,7 @@ Metrics = Mapping[str, Any]
 def runs_document(
     names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison], common: int
 ) -> Document:
-    """Return two runs side by side, for terminal, page and machines.
-
-    Parameters
-    ----------
-    names, metrics
-        What the runs are called, and their ``metrics.json``.
-    schemes : sequence of SchemeComparison
-        Those that both have.
-    common : int
-        Rows that both predicted.
-    """
+    """Return two runs side by side, for terminal, page and machines, with the number of rows that both predicted."""
     asked = settings(*metrics)
     said = {one.scheme: sentence(one, names) for one in schemes}
     heads = []
@@ -456,15 +446,7 @@ def answers_of_estimates(found: pd.DataFrame) -> Answers:
 
 
 def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]) -> Document:
-    """Return three or more side by side, for terminal, page and machines.
-
-    Parameters
-    ----------
-    names : sequence of str
-        What they are called, the first before the others.
-    answers, pairs : sequence
-        Of each of the others against the first.
-    """
+    """Return three or more side by side, each of the others against the first, for terminal, page and machines."""
     figures = [what for what in answers[0] if all(what in other for other in answers)]
     if not figures:
         raise DataError(f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is compared")

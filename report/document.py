@@ -236,33 +236,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """What a command found.
+    """What a command found."""
 
-    Attributes
-    ----------
-    title, lead : str
-        What was asked of which data, and a line to it; a document that is never a page needs none.
-    opening : sequence of Part
-        The first screen of a page, and what a terminal prints first: the answer.
-    sections : sequence of Section
-        Why, then everything.
-    closing : sequence of Part
-        What a terminal prints last, where its reader looks; pages leave it out.
-    footer : sequence of Part
-        The last lines of a page: where what it shows comes from; terminals leave it out.
-    data : mapping
-        The same for machines (``--json``).
-    framed : bool
-        Whether its page stands within another, a notebook's: no room for navigation and large letters.
-    """
-
-    title: str = ""
-    lead: str = ""
-    opening: Sequence[Part] = ()
-    sections: Sequence[Section] = ()
-    closing: Sequence[Part] = ()
-    footer: Sequence[Part] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""  # what was asked of which data; a document that is never a page needs none
+    lead: str = ""  # a line to it
+    opening: Sequence[Part] = ()  # the first screen of a page, and what a terminal prints first: the answer
+    sections: Sequence[Section] = ()  # why, then everything
+    closing: Sequence[Part] = ()  # what a terminal prints last, where its reader looks; pages leave it out
+    footer: Sequence[Part] = ()  # the last lines of a page: where what it shows comes from; terminals leave it out
+    data: Mapping[str, Any] = field(default_factory=dict)  # the same for machines (``--json``)
+    # whether its page stands within another, a notebook's: no room for navigation and large letters
     framed: bool = False
 
     def with_remark(self, name: str, told: Remark) -> Document:
@@ -370,14 +353,7 @@ def losses(
 ) -> Lines:
     """Return how many rows were kept out for each reason, the most frequent first, remarks, and files not read.
 
-    Parameters
-    ----------
-    rejected : mapping of Remark or str to int
-        Reason -> rows.
-    remarks, unreadable : iterable
-        What there is to say of the data, and the error of each file that could not be read.
-    first : mapping, optional
-        Reason -> where the first of its rows was read (``own.csv:17``).
+    ``first`` says for each reason where the first of its rows was read (``own.csv:17``).
     """
     said = [(count, repr(why) if isinstance(why, Remark) else coded(why), why) for why, count in rejected.items()]
     lost = list[Line]()
@@ -399,12 +375,10 @@ def origin(made: Mapping[str, Any]) -> list[str]:
 
 
 def footer(made: Mapping[str, Any]) -> list[Part]:
-    """Return the end of a page: how it was asked for, when and where it was made, and every file with its hash.
+    """Return the end of a page, from the ``provenance`` of ``metrics.json``; nothing where that is empty.
 
-    Parameters
-    ----------
-    made : mapping
-        As ``provenance`` of ``metrics.json``; ``versions`` are named where they are in it. Without content, nothing.
+    That is how it was asked for, when and where it was made, every file with its hash, and ``versions`` where they are
+    in it.
     """
     if not made:
         return []

@@ -101,21 +101,9 @@ def _template() -> Template:
 
 
 def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: str) -> None:
-    """Write a document's JSON and its page into a folder, whole or not at all, under two names; ``more`` beside them.
+    """Write a document's JSON, its page, and texts in ``more`` into a folder by their ``names``, whole or not at all.
 
-    Parameters
-    ----------
-    folder : Path
-        As for `output.write_texts`.
-    document : Document
-        What is written.
-    names : tuple of str
-        Names of the JSON, of the page, and of the texts in ``more``.
-
-    Raises
-    ------
-    DataError
-        The folder holds other files or cannot be written.
+    Raises DataError: the folder holds other files or cannot be written.
     """
     texts = (dumps(document.data, missing=True), page(document), *more)
     write_texts(folder, dict(zip(names, texts, strict=True)))
@@ -131,13 +119,7 @@ def frame(document: Document, height: int) -> str:
 
 
 class Shown:
-    """A result that readers see, on terminals, as a page and as files.
-
-    Attributes
-    ----------
-    files : tuple of str
-        Names of its JSON, its page, and what it writes beside them.
-    """
+    """A result that readers see, on terminals, as a page and as ``files``: JSON, page and what stands beside."""
 
     files: ClassVar[tuple[str, ...]]
 
@@ -180,19 +162,10 @@ class Shown:
         return page(replace(self.document(), footer=footer(made or {})))
 
     def save(self, folder: str | Path, made: Mapping[str, Any] | None = None) -> None:
-        """Write ``files`` into a folder, whole or not at all.
+        """Write ``files`` into a folder, which is new or has these files of before, whole or not at all.
 
-        Parameters
-        ----------
-        folder : path
-            New, or with these files of before.
-        made : mapping, optional
-            What the page says at its end of where it comes from (`report.document.footer`).
-
-        Raises
-        ------
-        DataError
-            The folder holds other files or cannot be written.
+        The page ends with what it was ``made`` of (`report.document.footer`). Raises DataError: the folder holds other
+        files or cannot be written.
         """
         document = replace(self.document(), footer=footer(made or {}))
         save_page(Path(folder), document, self.files, *self._beside())

@@ -19,13 +19,7 @@ ENOUGH: Final = 1.1
 
 
 def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
-    """Return a learning curve for terminal, page and machines.
-
-    Parameters
-    ----------
-    table, about
-        As `Curve` of the API has them.
-    """
+    """Return a learning curve for terminal, page and machines, as `Curve` of the API has it."""
     ways = list(dict.fromkeys(table["way"]))
     what = left_out(about["scheme"])
     heads = [

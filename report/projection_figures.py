@@ -142,21 +142,8 @@ class Mark:
 def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()) -> go.Figure:
     """Draw the end-to-end time over the swept figure, and below it the share of time by bound.
 
-    Dotted lines stand where the dominant bound changes.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Of `projection.sweep.sweep`: one figure.
-    target : str
-        Name of the GPU whose figure is swept; its own value is a filled point.
-    marks : sequence of Mark
-        Drawn as open diamonds.
-
-    Raises
-    ------
-    ValueError
-        If the frame holds several sweeps.
+    Dotted lines stand where the dominant bound changes; the target's own value is a filled point, ``marks`` are open
+    diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds several sweeps.
     """
     if (found := frame["figure"].unique().tolist()) != found[:1]:
         raise ValueError(f"a figure shows one sweep, got {', '.join(found)}")

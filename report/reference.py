@@ -102,11 +102,7 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
 def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     """Return the GPUs for JSON: every figure with null where it is not published, the units, and the sources named.
 
-    Returns
-    -------
-    dict
-        ``schema``, ``gpus`` (list; as `GPU.to_dict`, peaks flat under ``peaks``), ``units`` (by figure), ``sources``
-        (by key).
+    ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure, ``sources`` by key.
     """
     listed = list(gpus)
     used = {_source_key(source) for gpu in listed for source in gpu.sources}

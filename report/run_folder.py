@@ -48,20 +48,12 @@ def write_run(
     save_model: Callable[[Path], None],
     html: str,
 ) -> None:
-    """Write a run folder, in one step for whoever looks at it.
+    """Write a run folder, in one step for whoever looks at it: new or empty, or a previous run, which is replaced.
 
-    The folder is new or empty, or a previous run, which is replaced. ``metrics.json`` gets ``"schema": 4``, sorted
-    keys, floats rounded to nine significant digits, and null for NaN and infinities; `save_model` is called with the
-    path of the model folder to write.
-
-    Raises
-    ------
-    ArtifactError
-        `folder` is a file, or holds something that is not a run.
-    DataError
-        It cannot be written.
-    Exception
-        Whatever `save_model` raises; `folder` is then as it was.
+    ``metrics.json`` gets ``"schema": 4``, sorted keys, floats rounded to nine significant digits, and null for NaN and
+    infinities; `save_model` is called with the path of the model folder to write; where it raises, the folder is as it
+    was. Raises ArtifactError: `folder` is a file, or holds something that is not a run; DataError: it cannot be
+    written.
     """
     check_run_folder(folder)
     with whole_folder(folder) as stage:

@@ -33,14 +33,9 @@ _KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
 
 
 def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
-    """Return sliders over the dimensions of the most frequent kind of rows; nothing where there are none to vary.
+    """Return sliders over the dimensions of the most frequent kind of ``measured`` rows; nothing where none can vary.
 
-    Parameters
-    ----------
-    model : TrainedModel
-        Without counters among its features: they are measured too.
-    measured : DataFrame
-        The rows it was trained on, with their dimensions and what was measured.
+    Nor is there anything for a model with counters among its features: they are measured too.
     """
     host = model.recipe.host
     if any(COUNTER in name for name in model.recipe.columns):

@@ -106,23 +106,9 @@ def miss_rates(
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki.
 
-    Parameters
-    ----------
-    addresses : sequence of int of shape (n,)
-        In bytes, in the order of access.
-    sizes, cache_mb : sequence of float
-        Sizes of the GPU, and the cache of each, MiB.
-    instructions : float, optional
-        Of the traced run; without it misses are counted per thousand accesses.
-    benchmark : str
-        Name of the rows.
-
-    Raises
-    ------
-    ParameterError
-        Sizes and caches differ in number, or one is not above zero.
-    DataError
-        There is no address.
+    ``addresses`` (n,) are bytes in the order of access; ``cache_mb`` is the cache of each of the ``sizes``, MiB.
+    Without the ``instructions`` of the traced run misses are counted per thousand accesses. Raises ParameterError:
+    sizes and caches differ in number, or one is not above zero; DataError: there is no address.
     """
     if len(sizes) != len(cache_mb) or not len(sizes) or min(*sizes, *cache_mb) <= 0:
         raise ParameterError("cache_mb", f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}")

@@ -98,16 +98,8 @@ def assess_devices(
 ) -> DeviceScaling:
     """Say how measured problems scale from the smallest device to larger ones.
 
-    Parameters
-    ----------
-    frame, devices, group
-        As for `common_problems`.
-    margin : float, default=0.10
-        What counts as the same time: t_target / t_law within [1/1.10, 1.10].
-    replicates, seed : int
-        Of the cluster bootstrap.
-    notes : sequence of Remark
-        What the readers remark, to go along.
+    Frame, devices and groups are those of `common_problems`. The same time is t_target / t_law within [1/(1 + margin),
+    1 + margin]; ``replicates`` and ``seed`` are those of the cluster bootstrap, ``notes`` go along.
     """
     measured = common_problems(frame, devices, group)
     first, *others = measured.devices

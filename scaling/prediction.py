@@ -144,30 +144,14 @@ def predict_sizes(
     laws: Sequence[str] | None = None,
     level: float = 0.9,
 ) -> SizePredictions:
-    """Fit every law to the small sizes of each benchmark and predict the others.
+    """Fit every law to the small sizes of each benchmark, two or more, and predict larger ones; both increase.
 
-    Parameters
-    ----------
-    table : CurveTable
-        What was measured.
-    fit, targets : sequence of float
-        Sizes to fit, two or more, and sizes to predict, beyond those; both increasing.
-    laws : sequence of str, optional
-        Each by a part of its name; all by default.
-    level : float
-        Of the intervals.
+    A law is named by a part of its name. What the laws learn from other benchmarks, their intervals included, they
+    learn from those of the table, or from the published ones where the table has too few (`ScalingLaw`); never from the
+    benchmark that is predicted.
 
-    Raises
-    ------
-    ParameterError
-        The sizes (``fit``, ``targets``) cannot be used, or a law is unknown.
-    DataError
-        A benchmark was not measured at a size to fit, or its curve cannot be used.
-
-    Notes
-    -----
-    What the laws learn from other benchmarks, their intervals included, they learn from those of the table, or from the
-    published ones where the table has too few (`ScalingLaw`); never from the benchmark that is predicted.
+    Raises ParameterError: the sizes (``fit``, ``targets``) cannot be used, or a law is unknown; DataError: a benchmark
+    was not measured at a size to fit, or its curve cannot be used.
     """
     chosen = check_request(fit, targets, laws, level)
     beyond = [one for one in table.curves if one.sizes.size > 1 and one.sizes[-1] > fit[-1]]

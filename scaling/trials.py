@@ -83,36 +83,16 @@ def trial(
     sizes: Sequence[float] | None = None,
     level: float = 0.9,
 ) -> pd.DataFrame:
-    """Predict one size of every benchmark of a scenario from its small sizes, with every law.
+    """Predict one size of every benchmark of a scenario from its small sizes (the two smallest), with every law.
 
-    Parameters
-    ----------
-    curves : sequence of Curve
-        Of all scenarios: the curves of the other benchmarks, whatever their scenario, are what laws learn from.
-    scenario : str
-        Whose benchmarks are predicted.
-    target : float
-        The size predicted; benchmarks without it are left out.
-    laws : sequence of str, optional
-        Names of `LAWS`; all by default.
-    leave_one_out : bool
-        Whether laws learn from the curves of the other benchmarks. If not they learn from the published curves, again
-        without those of the benchmark predicted: no law ever sees a performance beyond ``sizes`` of that.
-    sizes : sequence of float, optional
-        The small sizes; the two smallest of the scenario by default.
-    level : float
-        Of the intervals.
+    Benchmarks without the ``target`` are left out. Laws learn from the ``curves`` of the other benchmarks, whatever
+    their scenario; without ``leave_one_out`` from the published ones, again without those of the benchmark predicted:
+    no law ever sees a performance beyond ``sizes`` of that. The miss-rate curve, target included, is known to the scale
+    models, as it is in the paper: it comes from a trace of memory accesses, not from simulating the target's timing.
+    f_mem is that of the largest scale model.
 
-    Returns
-    -------
-    DataFrame
-        A row per benchmark and law: scenario, target, benchmark, law, predicted, lower, upper, observed, ape (absolute
-        error in % of the observed), failed (why the law has no prediction; empty where it has one).
-
-    Notes
-    -----
-    The miss-rate curve, target included, is known to the scale models, as it is in the paper: it comes from a trace of
-    memory accesses, not from simulating the target's timing. f_mem is that of the largest scale model.
+    The columns are scenario, target, benchmark, law, predicted, lower, upper, observed, ape (absolute error in % of the
+    observed), failed (why the law has no prediction; empty where it has one).
     """
     chosen = [curve for curve in curves if curve.scenario == scenario and target in curve.sizes]
     if not chosen:

@@ -36,17 +36,10 @@ class Condition:
 def conditions(where: Where) -> tuple[Condition, ...]:
     """Return conditions on columns, all of which a row must meet.
 
-    Parameters
-    ----------
-    where : mapping, sequence of str, str or None
-        Column -> value, or list of values of which a row has one. A tuple of two numbers is a range with both its
-        ends; None in the place of one leaves it open. A text may hold several values (``"bf16,fp8"``) or a range
-        (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions as texts: ``["op=gemm", "m=16..512"]``.
-
-    Raises
-    ------
-    ParameterError
-        A condition has no column, or a range cannot hold a number.
+    By column they are a value, or a list of values of which a row has one. A tuple of two numbers is a range with both
+    its ends; None in the place of one leaves it open. A text may hold several values (``"bf16,fp8"``) or a range
+    (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions are texts: ``["op=gemm", "m=16..512"]``. Raises
+    ParameterError: a condition has no column, or a range cannot hold a number.
 
     Examples
     --------

@@ -38,16 +38,8 @@ row); how many times slower it is than its like, below 1 where it is faster, and
 def off_neighbours(key: np.ndarray, size: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return by which factor each row is a spike, 1 where it is none, and its neighbours in size.
 
-    Parameters
-    ----------
-    key, size, time : ndarray of shape (n,)
-        Rows of one key differ in their size alone, and each size occurs once.
-
-    Returns
-    -------
-    factor : ndarray of shape (n,)
-    beside : ndarray of shape (2, n)
-        Places of the next smaller and the next larger, -1 of a row that has not both.
+    Rows of one ``key`` differ in their ``size`` alone, and each size occurs once; all are (n,), the neighbours (2, n):
+    places of the next smaller and the next larger, -1 of a row that has not both.
 
     Examples
     --------

@@ -176,18 +176,10 @@ def hold(
     keep: Collection[str] = (),
     units: Mapping[tuple[int, str], float] | None = None,
 ) -> Held:
-    """Hold clean rows against their devices.
+    """Hold clean, complete rows of the measurement table against their devices.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Clean rows of the measurement table, complete (`table.measurements.clean`).
-    files : ndarray of shape (n_rows,)
-        Number of the file of each row.
-    keep : collection of str
-        With `KEEP`, nothing is refused.
-    units : mapping, optional
-        As in `Held`; by default those of these rows (`other_units`).
+    ``files`` (n_rows,) is the number of the file of each; with `KEEP` in ``keep`` nothing is refused; ``units`` are as
+    in `Held`, by default those of these rows (`other_units`).
     """
     duration = frame["duration_us"].to_numpy(dtype=float)
     bound = bound_of(frame)

@@ -252,14 +252,9 @@ _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 def mpi_layers(path: Path, unit: str = "") -> Layers:
     """Return the layers of a trace of an MPI program, and what is to be said of them.
 
-    ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``.
-
-    Raises
-    ------
-    ParameterError
-        The trace has amounts and no speed is stated, or it has times and one is.
-    DataError
-        The trace cannot be read, or holds no action.
+    ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``. Raises
+    ParameterError: the trace has amounts and no speed is stated, or it has times and one is; DataError: it cannot be
+    read, or holds no action.
     """
     trace = read_mpi_trace(path)
     stated = _SPEED.fullmatch(unit.strip())
@@ -479,14 +474,9 @@ UNITS: Final = ("us", "ms", "s")
 def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
     """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
 
-    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the fastest.
-
-    Raises
-    ------
-    ParameterError
-        The unit is missing or unknown; the graph has no times for this ``tp``.
-    DataError
-        A node or an edge lacks what it needs; the node is named.
+    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the fastest. Raises
+    ParameterError: the unit is missing or unknown, or the graph has no times for this ``tp``; DataError: a node or an
+    edge lacks what it needs; the node is named.
 
     Examples
     --------

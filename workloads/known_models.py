@@ -38,17 +38,10 @@ FORMATS: Final = re.compile(
 def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     """Return the architecture of a model.
 
-    Parameters
-    ----------
-    model : str, Path or mapping
-        A name of `names`, in any spelling of case and separators and with what follows a known name (``-Instruct``,
-        ``-FP8-KV``); the path of a Hugging Face ``config.json``, or of the folder that holds it (with the
-        ``hf_quant_config.json`` beside it); the contents of one; or a model of the local Hugging Face cache.
-
-    Raises
-    ------
-    DataError
-        The name is unknown (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
+    It is named in any spelling of case and separators and with what follows a known name (``-Instruct``, ``-FP8-KV``);
+    or by the path of a Hugging Face ``config.json``, or of the folder that holds it (with the ``hf_quant_config.json``
+    beside it); the contents of one; or a model of the local Hugging Face cache. Raises DataError: the name is unknown
+    (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
 
     Examples
     --------

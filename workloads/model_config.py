@@ -446,20 +446,9 @@ LEFT_OUT: Final = 0.3
 def formats_of(stated: Mapping[str, Any], title: str, layers: int = 0) -> tuple[dict[str, str], str]:
     """Return the formats of a checkpoint's weights by `architecture.PARTS`, and that of its cache.
 
-    Parameters
-    ----------
-    stated : mapping
-        ``quantization_config`` of a configuration, or the ``quantization`` of ``hf_quant_config.json``; empty where
-        nothing is quantised.
-    title : str
-        Of the model, for errors.
-    layers : int
-        Of the model: what is left out in few of them counts as if it were not.
-
-    Raises
-    ------
-    DataError
-        The method is not understood.
+    ``stated`` is the ``quantization_config`` of a configuration, or the ``quantization`` of ``hf_quant_config.json``;
+    empty where nothing is quantised. What is left out in few of the ``layers`` counts as if it were not. Raises
+    DataError: the method is not understood; it names the model by ``title``.
 
     Examples
     --------

@@ -41,16 +41,9 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of GPUs for an hour.
+    """Prices of GPUs for an hour, in one currency ("" where none is named)."""
 
-    Attributes
-    ----------
-    each : mapping of str to float
-        By the name of the GPU; "" is any other. Empty: there are none.
-    currency : str
-        Of all of them, "" where none is named.
-    """
-
+    # by the name of the GPU; "" is any other. Empty: there are none
     each: Mapping[str, float] = field(default_factory=dict)
     currency: str = ""
 

@@ -109,24 +109,14 @@ class Served:
 
 @dataclass(frozen=True)
 class ServingModel:
-    """Runs with weights, and what else was learnt.
+    """Runs with weights, and what else was learnt."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        Settings (`SETTING`) and figures of the models.
-    fits : mapping of str to Fit
-        By `TIMES`.
-    about : mapping
-        Date, sources, licence, own runs that were added by `calibrated`.
-    slower : mapping of str to float
-        Logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
-        `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
-    """
-
-    runs: pd.DataFrame
-    fits: Mapping[str, Fit]
+    runs: pd.DataFrame  # settings (`SETTING`) and figures of the models
+    fits: Mapping[str, Fit]  # by `TIMES`
+    # date, sources, licence, own runs that were added by `calibrated`
     about: Mapping[str, Any] = field(default_factory=dict)
+    # logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
+    # `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|"
     slower: Mapping[str, float] = field(default_factory=dict)
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
@@ -153,12 +143,8 @@ class ServingModel:
     def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and what they rest on.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            Rows of the operator ``serving``, with the figures of their models (`workloads.serving.described`).
-        own : GPU, optional
-            One that the catalogue does not have, or has otherwise.
+        ``rows`` are of the operator ``serving``, with the figures of their models (`workloads.serving.described`);
+        ``own`` is a GPU that the catalogue does not have, or has otherwise.
         """
         rows = complete(rows)
         here = points_of(rows, own, self.slower)
@@ -217,10 +203,7 @@ class ServingModel:
     def calibrated(self, runs: pd.DataFrame, own: GPU | None = None) -> ServingModel:
         """Return the model with measured runs of one's own added to those that it was learnt from.
 
-        Raises
-        ------
-        DataError
-            No run has a time and a known model on a known GPU.
+        Raises DataError: no run has a time and a known model on a known GPU.
         """
         from scipy.linalg import cho_factor, cho_solve  # here: a forecast reads weights, and need not wait for it
 
@@ -347,15 +330,7 @@ def shipped() -> ServingModel:
 
 
 def served(rows: pd.DataFrame, own: GPU | None = None, model: ServingModel | None = None) -> Served:
-    """Return TTFT and TPOT of settings by the shipped model, or by one that `calibrated` made.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of the operator ``serving``, with the figures of their models (`workloads.serving.described`).
-    own : GPU, optional
-        One that the catalogue does not have, or has otherwise.
-    """
+    """Return TTFT and TPOT of settings as `ServingModel.served`, by the shipped model or one that `calibrated` made."""
     return (model or shipped()).served(rows, own)
 
 

@@ -35,31 +35,17 @@ class PenaltyPath:
 class Standardised:
     """Rows in the units of the penalty: columns and target of weighted variance 1 (or 0), as a Gram matrix.
 
-    The weighted mean squared error over the target's variance is ``u' gram u - 2 pull' u`` plus a constant, with
-    ``u = coef / unit``.
-
-    Attributes
-    ----------
-    gram : ndarray of shape (n_features, n_features)
-        Weighted mean products of the columns.
-    pull : ndarray of shape (n_features,)
-        Weighted mean products with the target.
-    unit : ndarray of shape (n_features,)
-    mean, target_mean : ndarray of shape (n_features,), float
-        What was subtracted.
-    offset : ndarray of shape (n_features,)
-        The columns' means in these units, 0 for columns that do not vary.
-    target_unit : float
-        The target's standard deviation; 1 where it does not vary.
+    The weighted mean squared error over the target's variance is ``u' gram u - 2 pull' u`` plus a constant, with ``u =
+    coef / unit``. All arrays have the shape (n_features,) but for ``gram``.
     """
 
-    gram: np.ndarray
-    pull: np.ndarray
+    gram: np.ndarray  # weighted mean products of the columns
+    pull: np.ndarray  # weighted mean products with the target
     unit: np.ndarray
-    mean: np.ndarray
+    mean: np.ndarray  # what was subtracted
     target_mean: float
-    offset: np.ndarray
-    target_unit: float
+    offset: np.ndarray  # the columns' means in these units, 0 for columns that do not vary
+    target_unit: float  # the target's standard deviation; 1 where it does not vary
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> Self:

@@ -106,15 +106,9 @@ def minimum_norm(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Solve for some columns of a `centred` problem: by QR where they are clearly independent, else by SVD.
 
-    With ``independent`` they are known to be so, however close to each other: QR unless it breaks down.
-
-    Returns
-    -------
-    t : ndarray of shape (len(columns),)
-        The solution of least norm; singular values below 1e-7 of the largest count as zero.
-    spread : ndarray of shape (len(columns),)
-        Diagonal of (A'A)^-1, so var(t) = sigma² spread; NaN where collinear columns leave a coefficient undetermined.
-    rank : int
+    With ``independent`` they are known to be so, however close to each other: QR unless it breaks down. Returned are
+    the solution t of least norm (singular values below 1e-7 of the largest count as zero); the diagonal of (A'A)^-1, so
+    that var(t) is sigma² times it, NaN where collinear columns leave a coefficient undetermined; and the rank.
     """
     A, m = problem.A[:, columns], len(columns)
     if 0 < m <= len(A):
@@ -221,18 +215,9 @@ class Face:
 def non_negative(problem: Triangular, allowed: np.ndarray | None = None, start: np.ndarray | None = None) -> np.ndarray:
     """Minimise ``|A t - b|²`` over t >= 0 by the active-set method of Lawson and Hanson, from a warm start.
 
-    Parameters
-    ----------
-    allowed : ndarray of bool of shape (q,), optional
-        The columns that may be used; all by default. The others stay 0.
-    start : ndarray of shape (q,), optional
-        A non-negative point to start from; by default columns are exchanged by the signs of coefficients and gradients
-        (Portugal et al.) until few are wrong.
-
-    Returns
-    -------
-    t : ndarray of shape (q,)
-        It fulfils the Karush-Kuhn-Tucker conditions up to 1e-12 |b|.
+    Only columns that are ``allowed`` (q,) are used; the others stay 0. By default columns are exchanged by the signs of
+    coefficients and gradients (Portugal et al.) until few are wrong, and not from ``start`` (q,). The result fulfils
+    the Karush-Kuhn-Tucker conditions up to 1e-12 |b|.
 
     References
     ----------

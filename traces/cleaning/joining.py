@@ -133,20 +133,12 @@ class Coverage:
 def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
     """Return what several runs of one program measure together, place by place.
 
-    Parameters
-    ----------
-    runs : mapping of str to DataFrame
-        Dispatch table of each run.
-    full : DataFrame, optional
-        Every kernel of the program: the dispatch table of a run that left nothing out, or any table with `name`, one
-        row per launch. Without it the union of the runs is the best there is, and nothing is proved: `missing` then
-        has the runs that know a kernel, but fewer occurrences of it than another run.
+    Each run is a dispatch table. ``full`` has every kernel of the program: the dispatch table of a run that left
+    nothing out, or any table with `name`, one row per launch. Without it the union of the runs is the best there is,
+    and nothing is proved: `missing` then has the runs that know a kernel, but fewer occurrences of it than another run.
 
-    Raises
-    ------
-    DataError
-        There are no kernels; two runs, or a run and the full one, launch the kernel of a place differently, or a run
-        has a kernel more often than the full list.
+    Raises DataError: there are no kernels; two runs, or a run and the full one, launch the kernel of a place
+    differently, or a run has a kernel more often than the full list.
     """
     every = every_place(runs) if runs else pd.DataFrame()
     if every.empty:

@@ -90,32 +90,17 @@ def spread_report(
     unsettled: IntArray,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Return one row per kernel, the one that takes most time first.
+    """Return one row per kernel, the one that takes most time first; its number is the index.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Every activity, dispatch table.
-    repeats : ndarray of int of shape (n,)
-        Number of each activity's kernel (`repeat_codes`).
-    reason : ndarray of str of shape (n,)
-        Why an activity was left out, "" where it is kept.
-    resolution_ns : ndarray of int of shape (n,)
-        Step of the clock behind each duration. Intervals reach at least half a step on either side of the median.
-    unsettled : ndarray of int
-        Kernels of which a series has not settled.
-    level : float, default=0.95
-        Of the intervals of the medians.
+    Every activity of the table has the number of its kernel (`repeat_codes`), the ``reason`` why it was left out, ""
+    where it is kept, and the step of the clock behind its duration: intervals reach at least half a step on either side
+    of the median. ``unsettled`` are kernels of which a series has not settled.
 
-    Returns
-    -------
-    DataFrame
-        Index: the kernel's number. `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name`
-        where the table has them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`, `mad_us`, `robust_cv`
-        (1.4826 MAD / median), `lower_us`, `upper_us`, `level` (see `robust.repeat_intervals`; NaN for too few
-        repeats), `drift_us` and `drifts` (second half in time against the first: `robust.drift_of_medians`, more than
-        a step of the clock), `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was
-        left out.
+    The columns are `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name` where the table has
+    them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`, `mad_us`, `robust_cv` (1.4826 MAD / median),
+    `lower_us`, `upper_us`, `level` (see `robust.repeat_intervals`; NaN for too few repeats), `drift_us` and `drifts`
+    (second half in time against the first: `robust.drift_of_medians`, more than a step of the clock), `resolution_us`,
+    `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was left out.
     """
     first = table.iloc[np.unique(repeats, return_index=True)[1]] if len(table) else table
     words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
