@@ -17,7 +17,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
-from ..hardware import EVERY, GPU, all_gpus, find
+from ..hardware import EVERY, GPU, all_gpus, find, others_named
 from ..output import check_output, visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
@@ -28,6 +28,8 @@ USER_ERROR, INTERRUPTED = 2, 130
 """Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
 _SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
+_GPUS = ("host", "target", "gpu", "measured_on", "names")
+"""Parameters of commands that name GPUs."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -382,6 +384,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", UnsealedWarning)
                 warnings.showwarning = functools.partial(_noted, set())
+                _note_short_names(kwargs)
                 command(*args, **kwargs)
         except ParameterError as error:
             refuse(error.told(lambda name: _spelt(name, command)))
@@ -399,6 +402,15 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
     return wrapped
+
+
+def _note_short_names(given: Mapping[str, Any]) -> None:
+    """Say which GPU a short name is taken for, where it could mean others: ``H100``."""
+    named = [given[key] for key in _GPUS if given.get(key)]
+    texts = [text for one in named for text in (one if isinstance(one, list | tuple) else [one])]
+    for name in dict.fromkeys(part.strip() for text in texts for part in str(text).split(",")):
+        if others := others_named(name):
+            print(f"note: {name} is taken for {find(name).name}, not for {' or '.join(others)}", file=sys.stderr)
 
 
 def _again(context: typer.Context | None) -> str:

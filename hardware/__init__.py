@@ -5,11 +5,12 @@ published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figure
 beside them. `scaled` makes scale models of a GPU; `networks` says what joins nodes of them.
 """
 
-from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, read_gpu, sources
+from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, others_named, read_gpu, sources
 from .networks import NETWORK_FIGURES, Network, read_networks
 from .spec import DTYPES, EVERY, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
     "DTYPES", "EVERY", "FIGURES", "GPU", "NETWORK_FIGURES", "PEAKS", "UNITS", "Ceiling", "Figure", "Network",
-    "Source", "all_gpus", "find", "find_gfx", "measured", "peak_path", "read_gpu", "read_networks", "sources",
+    "Source", "all_gpus", "find", "find_gfx", "measured", "others_named", "peak_path", "read_gpu", "read_networks",
+    "sources",
 ]  # fmt: skip

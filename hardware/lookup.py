@@ -60,6 +60,19 @@ def find(name_or_path: str | Path | GPU) -> GPU:
     return read_gpu(Path(text)) if text.casefold().endswith(".toml") else _find_known(text)
 
 
+def others_named(name: str) -> list[str]:
+    """Return the other known GPUs that a short name could mean, in the order of the data file.
+
+    Examples
+    --------
+    >>> find("H100").name, others_named("H100"), others_named("H100 SXM5")
+    ('H100 SXM5', ['H100 PCIe'], [])
+    """
+    meant = _names().get(_plain(name))
+    longer = [gpu.name for gpu in all_gpus() if _plain(gpu.name).startswith(f"{_plain(name)} ")]
+    return [] if meant is None or _plain(meant) == _plain(name) else [known for known in longer if known != meant]
+
+
 def find_gfx(gfx: str, cus: int | None = None) -> GPU:
     """Return the GPU that reports this gfx id and CU count.
 

@@ -45,6 +45,15 @@ def test_an_option_of_one_value_is_not_taken_twice(line: str) -> None:
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [("gpus H100 B200", 1), ("gpus H100-SXM5 MI300X", 0), ("validate --host H100 --target H100", 1)],
+)
+def test_a_short_name_that_could_mean_several_gpus_is_noted_once(line: str, notes: int) -> None:
+    said = [text for text in call(*line.split()).stderr.splitlines() if text.startswith("note: ")]
+    assert [("H100 SXM5" in text, "H100 PCIe" in text) for text in said] == [(True, True)] * notes
+
+
 def test_options_that_take_several_values_and_switches_are() -> None:
     assert call(*["gpus", "--json", "--json"]).exit_code == 0
 
