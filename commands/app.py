@@ -84,8 +84,11 @@ def load(name: str) -> Any:
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         single.command(name)(opt.run_command(module.command))
         made = get_command(single)
-    if examples := getattr(module, "EXAMPLES", ()):
-        made.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in examples)])
+    examples = getattr(module, "EXAMPLES", ())
+    for inner, command in {"": made, **getattr(made, "commands", {})}.items():
+        named = f"flopcast {name} {inner}".strip()
+        own = [one for one in examples if f"{one} ".startswith(f"{named} ")] or examples
+        command.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in own)]) if own else None
     return _legible(made)
 
 

@@ -25,7 +25,12 @@ from . import options as opt
 PLACE = 44
 EXAMPLES = (
     "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len 2048 --output-len 2048",
+    "flopcast forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096",
     "flopcast forecast cases cases.csv --need 0.1 --price MI300X=2.5,H200=3.5 --out answers.csv",
+    'flopcast forecast hpl --gpu "MI250X (per GCD)" --gpus 8:512 --n 65536',
+    'flopcast forecast hpcg --gpu "MI250X (per GCD)" --gpus 8:32768',
+    'flopcast forecast hpl-mxp --gpu "MI250X (per GCD)" --gpus 73984',
+    "flopcast forecast kernel fft --gpu MI300X --gpus 8:512 --points 2048",
 )
 FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 CUTS = "Parallelism"

@@ -17,7 +17,11 @@ from ..power.runs import plan
 from . import options as opt
 
 PLACE = 180
-EXAMPLES = ("flopcast power plan --kernel-us 120 --window-us 1000",)
+EXAMPLES = (
+    "flopcast power plan --kernel-us 120 --window-us 1000",
+    "flopcast power record gemms.csv --out power/ --logger amdsmi",
+    "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",
+)
 FILES = ("power.json", "power.html")
 WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""

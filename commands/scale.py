@@ -19,7 +19,14 @@ from ..output import READABLE, check_file, check_output
 from . import options as opt
 
 PLACE = 46
-EXAMPLES = ("flopcast scale facts", "flopcast scale configs MI300X")
+EXAMPLES = (
+    "flopcast scale predict runs.csv --fit 8,16 --sizes 128 --out scaling/",
+    "flopcast scale devices DATA --devices MI308X,MI300X",
+    "flopcast scale facts",
+    "flopcast scale configs MI300X",
+    "flopcast scale counters profile38/ profile76/ --sizes 38,76 -o counted.csv",
+    "flopcast scale misses addresses.txt --sizes 38,76,152 --cache-mb 1,2,4 --instructions 100000 -o misses.csv",
+)
 FILES = ("scale.json", "scale.html")
 TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")]
 OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]

@@ -74,7 +74,8 @@ def test_without_a_command_the_jobs_are_shown() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_help_has_examples_of_its_command_and_no_value_for_a_flag(name: str) -> None:
     command = load(name)
-    assert f"flopcast {name} " in command.epilog
+    for inner, one in {"": command, **getattr(command, "commands", {})}.items():
+        assert f"flopcast {name} {inner}".replace(" MODEL", "") in one.epilog
     assert "<bool>" not in run(name, "--help").output
 
 
