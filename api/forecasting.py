@@ -19,7 +19,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..output import write_table
-from ..report.forecast import SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
+from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
@@ -199,7 +199,8 @@ def forecast(
         ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
         A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
-        has its reason, the others their answer.
+        has its reason, the others their answer. A column ``measured``, in the unit of the answer or empty, is
+        what the answers are held against.
     run : Run or path, or several, optional
         Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
         their range, on their target, in place of the laws. The answer says how many products.
@@ -281,8 +282,9 @@ def forecast(
     if cases is not None:
         if fields:
             raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
-        asked = _read(cases)
-        answers = forecast_all(asked, level=interval, seed=seed, runs=learned)
+        asked = [{**row, **_measured(row, line)} for line, row in enumerate(_read(cases), start=2)]
+        settings = [{name: value for name, value in row.items() if name != MEASURED} for row in asked]
+        answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
         return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
     asked = list(_grid({"model": model, **fields}))
     if len(asked) == 1:
@@ -337,7 +339,7 @@ def calibrate(
     parts, seconds, settings = [], [], []
     for line, case in enumerate(asked, start=2):
         try:
-            measured = float(case.pop("measured"))
+            measured = float(case.pop(MEASURED))
             setting = complete({**case, "release": None})
             served = setting.num_prompts * setting.output_len
             seconds.append(served / measured if setting.kind == "throughput" else measured)
@@ -361,6 +363,15 @@ def calibrate(
         kind=kind,
         prior=None if prior is None else widened(find_release(prior, kind)),
     )
+
+
+def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Forecasts, Forecasts]:
+    """Return forecasts of the runs of `calibrate` by any release, and by the file ``own`` that it made."""
+    rows = pd.DataFrame(_read(cases))
+    before, now = (forecast(cases=rows.assign(release=release)) for release in ("", own))
+    assert isinstance(before, Forecasts)
+    assert isinstance(now, Forecasts)
+    return before, now
 
 
 def _served(cases: str | PathLike[str] | pd.DataFrame) -> pd.DataFrame | None:
@@ -408,6 +419,19 @@ def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         raise DataError(f"the grid has {points} points, more than {MOST}: ask for fewer")
     for values in product(*axes):
         yield dict(zip(fields, values, strict=True))
+
+
+def _measured(row: Mapping[str, Any], line: int) -> dict[str, float]:
+    """Return what was measured of a setting as a number, NaN where it is empty; nothing without the column."""
+    if MEASURED not in row:
+        return {}
+    try:
+        value = float("nan" if row[MEASURED] in ("", None) else row[MEASURED])
+    except (TypeError, ValueError):
+        value = -1.0
+    if value <= 0 or np.isinf(value):
+        raise DataError(f"line {line}: measured must be a number above zero or empty, got {row[MEASURED]!r}")
+    return {MEASURED: value}
 
 
 def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]:

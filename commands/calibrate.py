@@ -32,9 +32,9 @@ def command(
     """
     check_file(out, (".toml", ".parquet"), [cases])
     opt.announce("fitting the constants", quiet=as_json)
-    from ..api.forecasting import calibrate  # here: what it imports takes seconds
+    from ..api.forecasting import calibrate, sharpened  # here: what it imports takes seconds
     from ..errors import ParameterError
-    from ..report.forecast import learnt_document, release_document
+    from ..report.forecast import MEASURED, learnt_document, release_document
     from ..report.terminal import show
     from ..workloads.releases import as_toml
     from ..workloads.serving_model import ServingModel
@@ -48,4 +48,9 @@ def command(
             found.save(beside)
         else:
             beside.write_text(as_toml(found), encoding="utf-8")
-    show(learnt_document(found) if isinstance(found, ServingModel) else release_document(found), out, as_json=as_json)
+    if isinstance(found, ServingModel):
+        told = learnt_document(found)
+    else:
+        before, now = sharpened(cases, str(out))
+        told = release_document(found, before.answers, now.answers, now.table[MEASURED].tolist())
+    show(told, out, as_json=as_json)

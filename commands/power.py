@@ -20,7 +20,7 @@ PLACE = 180
 EXAMPLES = (
     "flopcast power plan --kernel-us 120 --window-us 1000",
     "flopcast power record gemms.csv --out power/ --logger amdsmi",
-    "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",
+    "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",  # noqa: E501
 )
 FILES = ("power.json", "power.html")
 WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")

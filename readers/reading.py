@@ -38,6 +38,7 @@ from ..table.measurements import (
     judge,
 )
 from ..table.physics import FINDING, SLIPPED, Held, check_keep, contradictions, hold, measured_beside, peak_name
+from ..table.refusals import row_refused
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
@@ -844,7 +845,7 @@ def _unusable(rejected: pd.DataFrame, columns: Collection[str]) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
     first = rejected.iloc[0]
     reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
-    told = f"no row can be used ({reasons}); first: {first['detail']}"
+    told = f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
     if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
         told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
     return DataError(told, source=str(first["source"]))

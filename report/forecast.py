@@ -76,6 +76,10 @@ CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
 """Upper ends of the classes of half-widths."""
 MOST_CHOICES: Final = 2000
 """Settings that sliders go over; a page of more would be slow."""
+REASONS: Final = 3
+"""Reasons for no answer that are said before the table."""
+MEASURED: Final = "measured"
+"""The column of a table of settings that the answers are held against."""
 CURVES: Final = ("batch", "input_len", "num_prompts")
 """Fields over which latency and throughput are drawn."""
 
@@ -124,7 +128,7 @@ def forecast_document(
         return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
     lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
-    names = varied(asked)
+    names = [name for name in varied(asked) if name != MEASURED]
     curves = [Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}") for name in CURVES]
     front = "Throughput per GPU against the time per token; a line is the front of the GPU that it names"
     table = _grid_table(answers, asked, names, need, price)
@@ -134,7 +138,11 @@ def forecast_document(
     return Document(
         title="Forecast",
         lead=lead,
-        opening=[_best(answered, level), Lines(remarked([*told, *_elsewhere(notes)]))] if answered else [],
+        opening=[
+            *([_best(answered, level)] if answered else []),
+            lines([*_against(answers, asked, level), *_refused(answers)], "answer"),
+            Lines(remarked([*told, *_elsewhere(notes)])),
+        ],
         sections=[
             Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
             Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
@@ -143,6 +151,28 @@ def forecast_document(
         ],
         data=data,
     )
+
+
+def _against(answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], level: float) -> Iterator[str]:
+    """Say how far the answers lie from what was measured, where a table of settings has that."""
+    pairs = [(row.get(MEASURED, math.nan), one) for row, one in zip(asked, answers, strict=True) if one.reason is None]
+    pairs = [(measured, one) for measured, one in pairs if not math.isnan(measured)]
+    if pairs:
+        off = [abs(one.predicted / measured - 1) for measured, one in pairs]
+        inside = sum(one.lower <= measured <= one.upper for measured, one in pairs)
+        yield (
+            f"Measured: {counted(len(pairs), 'setting')}, off by {share(float(np.mean(off)))} on average "
+            f"(worst {share(max(off))}); {inside} lie inside their {100 * level:g} % interval."
+        )
+
+
+def _refused(answers: Iterable[Forecast]) -> Iterator[str]:
+    """Say why settings have no answer, what most of them lack first."""
+    reasons = Counter(str(one.reason) for one in answers if one.reason is not None)
+    for reason, count in reasons.most_common(REASONS):
+        yield f"No answer for {counted(count, 'setting')}: {reason}."
+    if len(reasons) > REASONS:
+        yield f"{counted(len(reasons) - REASONS, 'more reason')}: see the table."
 
 
 def _elsewhere(notes: Iterable[Remark]) -> list[Remark]:
@@ -271,21 +301,33 @@ _PEAKS: Final = {"hpl": "of 64-bit arithmetic", "hpl-mxp": "of 16-bit products"}
 """What the peak is of; of the memory in all else."""
 
 
-def release_document(release: Release) -> Document:
-    """Return the constants of a release for readers."""
+def release_document(
+    release: Release, before: Sequence[Forecast], now: Sequence[Forecast], measured: Sequence[float]
+) -> Document:
+    """Return what a release has learnt for readers: how sure forecasts of its runs were and are, and its constants."""
     spread = np.sqrt((release.root**2).sum(axis=1))
     told = []
     for (name, constant), mean, own in zip(release.constants.items(), release.mean, spread, strict=True):
         value = constant.value * float(np.exp(mean))
         told.append((constant.what, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
-    told_of = f"{release.name}: {counted(release.runs, 'run')} of {', '.join(release.models)} on {release.gpu}"
+    others = f", and {counted(release.runs - len(now), 'run')} before" if release.runs > len(now) else ""
+    told_of = f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on {release.gpu}{others}"
+    widths = [float(np.median([one.half_width for one in answers])) for answers in (before, now)]
+    off = float(np.mean([abs(one.predicted / time - 1) for one, time in zip(before, measured, strict=True)]))
+    answer = (
+        f"Without them, forecasts of these runs err by {share(off)} on average and are known within "
+        f"±{share(widths[0])} (the median of 90 % intervals); with them within ±{share(widths[1])}."
+    )
     names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
     data = {
         "schema": SCHEMA,
         **{key: getattr(release, key) for key in ("name", "kind", "gpu", "runs", "largest", "source")},
     }
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
-    return Document(title=told_of, sections=[Section("Constants", [names])], data=data)
+    data["half_width"] = dict(zip(("before", "now"), widths, strict=True))
+    return Document(
+        title=told_of, opening=[lines([answer], "answer")], sections=[Section("Constants", [names])], data=data
+    )
 
 
 def learnt_document(model: ServingModel) -> Document:
@@ -446,12 +488,16 @@ def _grid_table(
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
     times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
     times = {name: head for name, head in times.items() if any(name in one.details for one in answers)}
+    held = any(MEASURED in fields for fields in asked)
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
             found.append(Row((*cells, str(one.reason)), "soft"))
             continue
         told = [_predicted(one), _interval(one)]
+        if held:
+            measured = fields.get(MEASURED, math.nan)
+            told += [figure(_scale(one)[0] * measured), formatted(100 * (one.predicted / measured - 1), "{:+.1f} %")]
         told += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
         if served:
             told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
@@ -460,7 +506,8 @@ def _grid_table(
         if price:
             told.append(figure(cost_of(one, price)))
         found.append(Row((*cells, *told)))
-    heads = ["predicted", "interval", *times.values(), *(["tokens/s/GPU", "GiB per GPU"] if served else [])]
+    heads = ["predicted", "interval", *(["measured", "off by"] if held else []), *times.values()]
+    heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += [price.titled("cost")] if price else []
     every = (*(Column(ASKED.get(name, name), "name") for name in names), *(Column(head, "number") for head in heads))

@@ -200,18 +200,20 @@ class _Verdict:
         self.detail = np.full(rows, "", dtype=object)
         self.accepted = np.ones(rows, dtype=bool)
 
-    def refuse(self, mask: pd.Series | np.ndarray, reason: str, detail: str | pd.Series, prefix: str = "") -> None:
+    def refuse(
+        self, mask: pd.Series | np.ndarray, reason: str, detail: str | pd.Series, prefix: str = "", empty: str = "blank"
+    ) -> None:
         """Refuse the rows of `mask` that no earlier reason has refused; a detail may be one value per row."""
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
             self.reason[new], self.accepted[new] = reason, False
             given = detail if isinstance(detail, str) else as_text(detail[new]).str.slice(0, _SHOWN)
-            self.detail[new] = given if isinstance(given, str) else prefix + given.replace("", "blank")
+            self.detail[new] = given if isinstance(given, str) else prefix + given.replace("", empty)
 
     def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
         """Refuse every row that has a reason of its own."""
         for reason in reasons[reasons != ""].unique():
-            self.refuse(reasons.eq(reason), str(reason), details)
+            self.refuse(reasons.eq(reason), str(reason), details, empty="")
 
     def table(self, source: pd.Series) -> pd.DataFrame:
         refused = ~self.accepted

@@ -133,10 +133,26 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
     line = ["calibrate", str(runs), "-o", str(out), "--prior", "vllm-0.8.5", "--json"]
     result = call(*line)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["runs"] == 64 + 4 - 24  # the prior's runs, and its own
+    said = json.loads(result.stdout)
+    assert said["runs"] == 64 + 4 - 24  # the prior's runs, and its own
+    assert said["half_width"]["now"] < 0.8 * said["half_width"]["before"]
     cases = measured.drop(columns="measured").assign(release=str(out))
     again = fc.forecast(cases=cases).table
     assert again["predicted"].to_numpy() == pytest.approx(measured["measured"].to_numpy(), rel=0.06)
+
+
+def test_answers_are_held_against_what_was_measured(measured: pd.DataFrame, tmp_path: Path) -> None:
+    cases = measured.assign(measured=[*measured["measured"][:-1], ""], tp=[3, *[8] * (len(measured) - 1)])
+    cases.to_csv(tmp_path / "cases.csv", index=False)
+    found = fc.forecast(cases=tmp_path / "cases.csv")
+    assert found.table["measured"].isna().tolist() == [False] * (len(measured) - 1) + [True]
+    held = found.table[:-1].dropna(subset="predicted")
+    off = (held["predicted"] / held["measured"] - 1).abs()
+    said = call("forecast", "cases", str(tmp_path / "cases.csv")).stdout
+    assert f"{len(held)} settings, off by {100 * off.mean():.1f} % on average" in said
+    assert "No answer for 1 setting: tp must divide" in said
+    with pytest.raises(fc.DataError, match="line 3"):
+        fc.forecast(cases=measured.assign(measured=[1.0, -1.0, *measured["measured"][2:]]))
 
 
 @pytest.mark.parametrize(("change", "named"), [({"measured": 0.0}, "above zero"), ({"tp": 3}, "line 2")])
