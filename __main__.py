@@ -6,8 +6,7 @@ import atexit
 import gc
 import sys
 
-INTERRUPTED = 130
-"""Exit code of Ctrl-C, that of `options`, which takes a second to import."""
+INTERRUPTED = 130  # exit code of Ctrl-C, that of `options`, which takes a second to import
 
 
 def main() -> None:

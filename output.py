@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # what writes tables imports them: commands check where a res
     import pyarrow as pa
 
 READABLE: Final = (".parquet", ".csv")
-FORMATS: Final = (*READABLE, ".xlsx")
-"""Suffixes of tables; those that can be read again as data stand apart."""
+FORMATS: Final = (*READABLE, ".xlsx")  # suffixes of tables; those that can be read again as data stand apart
 PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
 """Suffixes of files of predictions; JSON has a report beside the rows."""
 METADATA: Final = b"flopcast"
@@ -302,10 +301,8 @@ class _Writer:
 
 # Excel: one sheet, numbers as numbers. Texts are cells of text, so that none of them is run.
 
-_SHEET_ROWS: Final = 1_048_575
-"""Rows of a sheet below its head."""
-_EXACT: Final = 2**53
-"""Whole numbers beyond it are texts: a spreadsheet would round them."""
+_SHEET_ROWS: Final = 1_048_575  # rows of a sheet below its head
+_EXACT: Final = 2**53  # whole numbers beyond it are texts: a spreadsheet would round them
 
 
 @contextmanager

@@ -22,14 +22,12 @@ import msgspec
 
 from .errors import ArtifactError, UnsealedWarning, few
 
-SCHEMA: Final = 1
-"""Version of the manifest."""
+SCHEMA: Final = 1  # version of the manifest
 MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
 NAMESPACE: Final = "flopcast"
 """What a signature is for, ``-n`` of ``ssh-keygen -Y``: one that was made for mail is none of a run."""
 METRICS, MODEL = "metrics.json", "model/manifest.json"
-_SEALED_SINCE: Final = 3
-"""Schema of metrics and model since which a run has a manifest: without one, it was taken away."""
+_SEALED_SINCE: Final = 3  # schema of metrics and model since which a run has a manifest: without one, it was taken away
 _SEALED_HOLD: Final = {METRICS: ("data", "irregular"), MODEL: ("estimator", "unpacked_bytes")}
 """A key, and one in it, that no earlier schema has, whatever the file states."""
 _MOST_TEXT: Final = 2**26  # bytes of a file of JSON

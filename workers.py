@@ -29,13 +29,11 @@ from .staging import ending_together
 if TYPE_CHECKING:  # an extra
     from distributed import Client, Future
 
-CPUINFO: Final = Path("/proc/cpuinfo")
-"""Where Linux names the CPU."""
+CPUINFO: Final = Path("/proc/cpuinfo")  # where Linux names the CPU
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
-Jobs: TypeAlias = "int | Cluster"
-"""How many processes of this machine (-1: one per core), or the workers of a cluster."""
+Jobs: TypeAlias = "int | Cluster"  # how many processes of this machine (-1: one per core), or the workers of a cluster
 PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "scipy")
 """What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
 _ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0

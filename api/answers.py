@@ -25,8 +25,7 @@ from ..table.measurements import prediction_columns
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")
-"""Columns that a table of forecasts has."""
+ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")  # columns that a table of forecasts has
 WAY: Final = ("gpu", "gpus", "engine", "dtype", "kv_dtype", "replicas", "tp", "dp", "ep")
 """Columns that say what a way to serve is, in the table of `Deployments`."""
 

@@ -44,8 +44,7 @@ from .devices import device
 from .tables import Data, items, load_measurements, names_of
 
 FILES = ("check.json", "check.html")
-MOST_ROWS: Final = 256
-"""Further rows that `needed` looks at."""
+MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
 
 class Trained(Protocol):
@@ -370,8 +369,7 @@ def _of_model(run: Trained) -> pd.DataFrame:
     return rows[np.isfinite(rows["predicted"]) & rows["predicted"].gt(0)]
 
 
-COST = "cost_s"
-"""Column of the candidates: seconds that measuring a row takes."""
+COST = "cost_s"  # column of the candidates: seconds that measuring a row takes
 ROW_SECONDS = 10.0
 
 

@@ -368,8 +368,7 @@ def _of_runs(
 
 _KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions", "ways": "ways"}
 """A key of the JSON of each kind -> what it is."""
-_DIGITS: Final = 5e-6
-"""How far a figure may be from itself where a spreadsheet saved it with six digits."""
+_DIGITS: Final = 5e-6  # how far a figure may be from itself where a spreadsheet saved it with six digits
 SERVED: Final = {
     "ttft_ms": ("TTFT", "ms"),
     "tpot_ms": ("TPOT", "ms"),
@@ -411,8 +410,7 @@ def _answers(given: object) -> dict[str, Any] | None:
     return found if _KINDS.keys() & found.keys() else None
 
 
-_MOST_BYTES: Final = 2**26
-"""Of a JSON file that is looked into for answers: a longer one is a trace."""
+_MOST_BYTES: Final = 2**26  # of a JSON file that is looked into for answers: a longer one is a trace
 _Pair = tuple[str, str, tuple[float, ...], tuple[float, ...], Estimate, Estimate, frozenset[str]]
 
 

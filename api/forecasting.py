@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from .tables import Data
     from .training import Run
 
-FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
-"""What the folder of a result holds."""
-MOST: Final = 100_000
-"""Points of a grid."""
+FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")  # what the folder of a result holds
+MOST: Final = 100_000  # points of a grid
 
 
 @dataclass(frozen=True)

@@ -141,15 +141,13 @@ class Ingested:
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
-LISTED = 1000
-"""Irregular rows that are listed; how many there are stands in a note."""
+LISTED = 1000  # irregular rows that are listed; how many there are stands in a note
 COUNTED = remark(
     "rows-counted",
     "rows are counted, not held against their devices: choose some with where, such as op=gemm and engine=vllm, "
     "or write them all to a folder in parts",
 )
-FILES = ("measurements.parquet", FOUND, "ingest.html")
-"""What a folder holds that measurements are written to."""
+FILES = ("measurements.parquet", FOUND, "ingest.html")  # what a folder holds that measurements are written to
 
 
 def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False, parts: bool = False) -> None:

@@ -36,15 +36,12 @@ from .devices import Device, device
 from .tables import Data, load_measurements, names_of
 from .training import Run, Trained, as_prior, trained_model
 
-ROWS: Final = (10, 30, 100, 300, 1000)
-"""Rows of the target that are measured, where nobody says how many."""
+ROWS: Final = (10, 30, 100, 300, 1000)  # rows of the target that are measured, where nobody says how many
 MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
 """Models that compete: the most cautious, and what is best of many rows and of few."""
-LEAST: Final = 10
-"""Rows that ten folds need."""
+LEAST: Final = 10  # rows that ten folds need
 FOLDS: Final = 10
-ASKED: Final = 3000
-"""Most held-out rows that are predicted in a draw."""
+ASKED: Final = 3000  # most held-out rows that are predicted in a draw
 ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
 SHIFTED = "the run, shifted"
 _OWN: Final = ("flops", "bytes", "compute_dtype", "bound")  # what a data set says of its rows by itself

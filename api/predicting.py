@@ -42,10 +42,8 @@ from .tables import Data, items, refuse_unknown_models
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
 """Categories that a file may leave out and the user can state as defaults."""
-PLACE = "_place"
-"""Column: place of a row among those that were read."""
-BATCH, THREADS = 2**14, 2
-"""Rows predicted at a time, and how many batches at once."""
+PLACE = "_place"  # column: place of a row among those that were read
+BATCH, THREADS = 2**14, 2  # rows predicted at a time, and how many batches at once
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -403,8 +401,7 @@ def _predict_batch(
 
 
 FILES: Final = ("explain.json", "explain.html")
-NEIGHBOURS: Final = 50
-"""Trained rows that are named."""
+NEIGHBOURS: Final = 50  # trained rows that are named
 
 
 class Run(Protocol):

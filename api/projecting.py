@@ -48,8 +48,7 @@ from .tables import load_measurements
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
-"""What a projection is saved as."""
+FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")  # what a projection is saved as
 
 
 @dataclass(frozen=True)

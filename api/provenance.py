@@ -30,12 +30,9 @@ if TYPE_CHECKING:  # a page of a command that trains nothing need not import wha
     from ..evaluation.deployment import Deployed
     from ..features.matrix import Dataset
 
-_WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")
-"""Parameters that do not change a result."""
-MOST_FILES: Final = 500
-"""Files of a folder that are named one by one."""
-LARGEST: Final = 2**31
-"""Bytes of the largest file that is hashed."""
+_WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")  # parameters that do not change a result
+MOST_FILES: Final = 500  # files of a folder that are named one by one
+LARGEST: Final = 2**31  # bytes of the largest file that is hashed
 
 
 def made_of(asked: str, paths: Iterable[Path], seed: int | None = None) -> dict[str, Any]:
@@ -120,8 +117,7 @@ def _written(value: Any) -> str:
 
 
 _MORE: Final = r" \(\+\d+ more\)$"  # behind the source of merged repeats
-LISTED: Final = 20
-"""Irregular rows that ``metrics.json`` names."""
+LISTED: Final = 20  # irregular rows that ``metrics.json`` names
 
 
 def metrics_of(

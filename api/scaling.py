@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from ..report.document import Document
 
-FILES = ("scale.json", "scale.html")
-"""What the folder of a result holds."""
+FILES = ("scale.json", "scale.html")  # what the folder of a result holds
 
 
 class Scaling(Shown, SizePredictions):

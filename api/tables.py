@@ -31,8 +31,7 @@ from ..workloads.serving import described
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
-SLIPS = 0.1
-"""Share of rows in another unit than the others from which on nobody knows which of them are right."""
+SLIPS = 0.1  # share of rows in another unit than the others from which on nobody knows which of them are right
 _OPTIONAL = {
     "family": "", "variant": "", "kernel": "", "group": "", "spread_us": "µs", "repeats": "", "energy_j": "J",
     "power_w": "W",

@@ -54,10 +54,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-_BARS = 10
-"""Models that a notebook draws."""
-FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")
-"""First columns of the table of models."""
+_BARS = 10  # models that a notebook draws
+FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")  # first columns of the table of models
 
 
 @dataclass(frozen=True)

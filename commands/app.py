@@ -36,8 +36,7 @@ flopcast predicts GPU kernel times on other GPUs, at other sizes and for new wor
 To try it without data of your own: flopcast train --quick
 All commands: flopcast --help; of one: flopcast train --help"""
 """What the command says that is called without any other."""
-LAST: Final = 1000
-"""Place of a command that states none: after the others, by name."""
+LAST: Final = 1000  # place of a command that states none: after the others, by name
 PANELS: Final = {
     40: "Learn from measured kernels, predict others",
     49: "A whole trace, a workload, other sizes",

@@ -132,8 +132,7 @@ OutOption = Annotated[
 ]
 RankGpuOption = Annotated[str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")]
 RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)]
-MODEL: Final = "MODEL"
-"""What the command is listed as that is meant where no other is named."""
+MODEL: Final = "MODEL"  # what the command is listed as that is meant where no other is named
 
 
 class _Model(TyperGroup):

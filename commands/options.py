@@ -24,12 +24,10 @@ from ..table.conditions import conditions
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
-USER_ERROR, INTERRUPTED = 2, 130
-"""Exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)."""
+USER_ERROR, INTERRUPTED = 2, 130  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
 _SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
-_GPUS = ("host", "target", "gpu", "measured_on", "names")
-"""Parameters of commands that name GPUs."""
+_GPUS = ("host", "target", "gpu", "measured_on", "names")  # parameters of commands that name GPUs
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -83,8 +81,7 @@ def option(
     return typer.Option(*spelt.split(), metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **how)
 
 
-DATA, MORE = "How data are read", "More options"
-"""Panels of the help: common options stand before both."""
+DATA, MORE = "How data are read", "More options"  # panels of the help: common options stand before both
 DataArgument = Annotated[
     list[Path] | None,
     typer.Argument(metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."),

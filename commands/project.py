@@ -21,8 +21,7 @@ EXAMPLES = (
 )
 FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
-GAPS = "kept, scaled, modelled"
-"""As the library has them, which takes seconds to import; a test holds both equal."""
+GAPS = "kept, scaled, modelled"  # as the library has them, which takes seconds to import; a test holds both equal
 
 
 def command(

@@ -11,8 +11,7 @@ from pathlib import Path
 from .fetching import fetch
 
 _FOLDER = Path(str(resources.files("flopcast.datasets")))
-DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"
-"""The devices of the embedded measurements."""
+DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"  # the devices of the embedded measurements
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
 H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"

@@ -132,8 +132,7 @@ def _members(wheel: Wheel, archive: zipfile.ZipFile, file: Path) -> list[zipfile
     return members
 
 
-ANSWERS_WITHIN = 10.0
-"""Seconds in which a repository must answer: git itself waits for minutes."""
+ANSWERS_WITHIN = 10.0  # seconds in which a repository must answer: git itself waits for minutes
 _STALLED: Final = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30")
 """A connection that brings less than 1 kB/s for 30 s is given up."""
 _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO")

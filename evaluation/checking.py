@@ -51,14 +51,11 @@ from .metrics import ape, finite, inlier_ratios
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
-MATERIAL_SHIFT: Final = 0.02
-"""A smaller shift is not worth a correction, however surely it is there."""
-MATERIAL_ERROR: Final = 1.25
-"""An error that has grown less is that of the same model."""
+MATERIAL_SHIFT: Final = 0.02  # a smaller shift is not worth a correction, however surely it is there
+MATERIAL_ERROR: Final = 1.25  # an error that has grown less is that of the same model
 MATERIAL_MISSES: Final = 1.5
 """Intervals that miss fewer times as many rows as they claim still hold: many rows tell a point of coverage apart."""
-EACH: Final = ALPHA / 3
-"""Level of each of the three tests."""
+EACH: Final = ALPHA / 3  # level of each of the three tests
 REPLICATES: Final = 1000
 LEAST_SHARE: Final = 0.5
 """Share of new rows in groups never trained from which they are compared with the folds that left groups out."""
@@ -264,8 +261,7 @@ def _exp(one: Interval) -> Interval:
     return Interval(value, lower, upper, one.level)
 
 
-Sample = tuple[FloatArray, pd.Series]
-"""Values and their groups."""
+Sample = tuple[FloatArray, pd.Series]  # values and their groups
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ FOLDS: Final = ((50_000, 3),)
 they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
 After = Callable[[Dataset, Sequence[Candidate], Mapping[str, float], Mapping[str, float], Left], Sequence[float]]
 """Returns the seconds of the steps after a competition, of its models, the seconds of a fit and the error of each."""
-REFERENCE = "reference"
-"""Column that the fitted baselines scale: `Dataset.reference`."""
+REFERENCE = "reference"  # column that the fitted baselines scale: `Dataset.reference`
 
 
 @dataclass(frozen=True)
@@ -362,8 +361,7 @@ def _merged(first: Evaluation, second: Evaluation) -> Evaluation:
     return Evaluation(first.observed, first.groups, (*first.names, *second.names), schemes, first.problems)
 
 
-SIZES: Final = tuple(2**power for power in range(1, 11))
-"""Numbers of trees."""
+SIZES: Final = tuple(2**power for power in range(1, 11))  # numbers of trees
 
 
 class FirstTrees(PositiveRegressor):

@@ -31,8 +31,7 @@ from .competition import columnar, usable_schemes
 from .crossval import Evaluation, Progress, evaluate
 from .metrics import ape
 
-MOST, ROUNDS = 40, 5
-"""Counters that are tried together at most, and how often they are thinned and filled up again."""
+MOST, ROUNDS = 40, 5  # counters that are tried together at most, and how often they are thinned and filled up again
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "non-linear": ("RandomForest", "BoostedTrees"),
     "OLS": ("OLS", "OLS/Forward/BIC"),

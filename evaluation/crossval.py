@@ -33,8 +33,7 @@ from .fold_scheduler import Course, Leave, Outcome, Task, Then, placed
 from .kept_fits import KeptFits
 from .metrics import ape, check_targets, e_out, finite, summarise
 
-SCHEMES: Final = ("kfold", "grouped")
-"""Shuffled folds, and folds that never split a group."""
+SCHEMES: Final = ("kfold", "grouped")  # shuffled folds, and folds that never split a group
 MOST_SEEN: Final = 15_000
 """Rows that were trained on, drawn at random, on which E_in is worked out: more cost more than they tell."""
 Progress = Callable[[int, int, str, float], None]

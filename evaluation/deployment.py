@@ -35,18 +35,14 @@ from .intervals import LEVEL, ConformalIntervals, covered
 from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
 
 WORST: Final = 5
-NAMED: Final = 5
-"""Groups named whose rows were covered least, and the rows that one must have."""
+NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
 _CALIBRATED: Final = (0.15, 1.2e-4)
 """Seconds that the rule beyond the trained range takes to be calibrated, about: of every table, and a row more."""
-_SCORED: Final = (0.1, 2e-5)
-"""The same of the intervals of a scheme."""
-_SHUFFLED: Final = 9e-6
-"""Seconds that the prediction of a shuffled row takes, about."""
+_SCORED: Final = (0.1, 2e-5)  # the same of the intervals of a scheme
+_SHUFFLED: Final = 9e-6  # seconds that the prediction of a shuffled row takes, about
 _PRIOR: Final = 0.25
 """How much the expected seconds of the steps weigh beside those that the first of them took: a share of all."""
-LEAST_DEVICES: Final = 3
-"""Devices, or families of them, that must have been left out, for intervals of another."""
+LEAST_DEVICES: Final = 3  # devices, or families of them, that must have been left out, for intervals of another
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
 """Rows, or groups, that intervals are calibrated on: of the first folds alone, or within the trained range alone."""
 

@@ -24,10 +24,8 @@ MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, staye
 inside the range at distances d of 1 to 6 doublings (largest seen: 2.0 at 3.5 and 2.7 at 5.5 doublings). For models that
 have not learnt from ranges left out (`extrapolation`): too few rows, or runs of earlier versions.
 """
-OPERATORS: Final = "op="
-"""Features so named are 1 in the rows of an operator."""
-LOG_PREFIX: Final = "log2."
-"""Features so named are logarithms to base 2 already."""
+OPERATORS: Final = "op="  # features so named are 1 in the rows of an operator
+LOG_PREFIX: Final = "log2."  # features so named are logarithms to base 2 already
 _FURTHEST: Final = 20.0  # doublings; a zero where only positive values were trained is this far
 _TOLERANCE: Final = 1e-6  # doublings or spans; rounding is not extrapolation
 _NAMED: Final = 3  # features named per row

@@ -14,8 +14,7 @@ from ..table.problems import problem_ids
 from .cluster_bootstrap import effective_groups, percentile_interval
 
 DRAWS: Final = 2000
-LEAST: Final = 4
-"""Groups that an interval needs, as in `checking`."""
+LEAST: Final = 4  # groups that an interval needs, as in `checking`
 
 
 def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:

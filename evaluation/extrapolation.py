@@ -49,8 +49,7 @@ MI300X) covered 90 and 99 % of the rows of the others within so many times its o
 over 99 %."""
 LEAST_KINDS: Final = 3
 LEAST_ROWS_OF_LINE: Final = 10
-MOST_ROWS: Final = 2000
-"""Rows that one line is fitted to, evenly spread over the table."""
+MOST_ROWS: Final = 2000  # rows that one line is fitted to, evenly spread over the table
 
 
 @dataclass(frozen=True)
@@ -116,14 +115,11 @@ FADES: Final = (1.0, 2.0, 4.0)
 """Doublings outside the range, from which on the rule alone counts, among which one is chosen."""
 PREFERENCE: Final = 1.02
 """The line is the rule, unless the sum of terms errs so many times less: it has more to learn from fewer rows."""
-END: Final = 0.25
-"""Share of each operator's rows that is left out as its largest, and as its least."""
-ENOUGH: Final = 200
-"""Where the ends of all operators have fewer rows, they are larger, up to half."""
+END: Final = 0.25  # share of each operator's rows that is left out as its largest, and as its least
+ENOUGH: Final = 200  # where the ends of all operators have fewer rows, they are larger, up to half
 MOST_TRIED: Final = 40_000
 """Rows, drawn at random, whose ends are left out: what lies there makes the errors, not how many rows tell of it."""
-LEAST_ROWS: Final = 20
-"""Rows of each end that there must be, and rows outside the range of the others."""
+LEAST_ROWS: Final = 20  # rows of each end that there must be, and rows outside the range of the others
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
 

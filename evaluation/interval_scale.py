@@ -25,17 +25,12 @@ from .crossval import drawn, make_folds
 from .domain import LOG_PREFIX
 from .intervals import LEVEL, ConformalIntervals, cross_bounds, interval_score, log_ratio
 
-POWERS: Final = (0.5, 1.0)
-"""Of the difficulty found, how much is believed (0: intervals of one radius)."""
-PENALTY: Final = 0.1
-"""Of the ridge regression on standardised columns, per row."""
+POWERS: Final = (0.5, 1.0)  # of the difficulty found, how much is believed (0: intervals of one radius)
+PENALTY: Final = 0.1  # of the ridge regression on standardised columns, per row
 FOLDS: Final = 5
-MOST_ROWS: Final = 15_000
-"""Rows, drawn at random, that it is learnt and judged on."""
-SURE: Final = 2.0
-"""Standard errors by which the interval score must fall."""
-LEAST_GROUPS: Final = 10
-"""Groups below which no standard error can be trusted."""
+MOST_ROWS: Final = 15_000  # rows, drawn at random, that it is learnt and judged on
+SURE: Final = 2.0  # standard errors by which the interval score must fall
+LEAST_GROUPS: Final = 10  # groups below which no standard error can be trusted
 _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty
 _TOLD: Final = 3  # features named
 _EXACT: Final = 1e-6  # |r| under which it is rounding

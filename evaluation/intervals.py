@@ -30,18 +30,15 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
 from .crossval import SCHEMES
 
-LEVEL: Final = 0.9
-"""Of an interval where nobody asks for another: what is learnt, reported and kept with a model."""
+LEVEL: Final = 0.9  # of an interval where nobody asks for another: what is learnt, reported and kept with a model
 LEVELS: Final = np.arange(1, 200) / 200
 """Levels at which the quantile is kept: 0.5 % to 99.5 % in steps of half a percent."""
-MARGIN: Final = 0.5
-"""Standard errors added to the coverage aimed at outside the trained range."""
+MARGIN: Final = 0.5  # standard errors added to the coverage aimed at outside the trained range
 FEW: Final = 16
 """Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
 SIDE_QUANTILE: Final = 0.9
 """Quantile of the errors of either sign that sets how much wider one side of the interval is than the other."""
-SIDE_LIMIT: Final = 4.0
-"""Largest ratio believed between the errors of either sign: few rows cannot tell more."""
+SIDE_LIMIT: Final = 4.0  # largest ratio believed between the errors of either sign: few rows cannot tell more
 
 
 class Coverage(NamedTuple):

@@ -20,8 +20,7 @@ from ..errors import ArtifactError, DataError
 from ..sealing import plain_content
 from .fold_scheduler import Outcome, Task
 
-SUFFIX: Final = ".fits"
-"""What ends the name of the file, which begins with that of the run."""
+SUFFIX: Final = ".fits"  # what ends the name of the file, which begins with that of the run
 _MOST: Final = 2**34  # bytes
 _HINT: Final = "delete it, and train without resume"
 

@@ -56,8 +56,7 @@ def _median_share(work: Work, at_peak: Callable[..., np.ndarray], gpu: GPU, meas
 
 ALL = "all"
 CLASS_COLUMNS = ["op", "dtype_a", "bound"]
-HOST_DURATION = "host_duration_us"
-"""Column of ``Dataset.rows``: the time measured on the host (µs)."""
+HOST_DURATION = "host_duration_us"  # column of ``Dataset.rows``: the time measured on the host (µs)
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,7 @@ def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd
     return table.sort_values("e_out", ascending=False, kind="stable").reset_index()
 
 
-COST = "_target_cost_s"
-"""Column: what measuring or simulating the target costs a row, seconds."""
+COST = "_target_cost_s"  # column: what measuring or simulating the target costs a row, seconds
 
 
 def speedup(target_s: Any, *own_s: Any) -> Any:

@@ -30,8 +30,7 @@ from ..arrays import FloatArray
 from ..errors import DataError
 from .cluster_bootstrap import effective_groups
 
-REPLICATES, EXACT = 10_000, 12
-"""Random swaps; groups up to which all swaps are tried."""
+REPLICATES, EXACT = 10_000, 12  # random swaps; groups up to which all swaps are tried
 _CELLS = 1_000_000  # groups times samples that are held at a time
 
 

@@ -29,21 +29,15 @@ from .metrics import ape, finite
 P_VALUE: Final = "p-value"
 RSS: Final = "RSS decrease (%)"
 PERMUTATION: Final = "points of error when shuffled"
-SIGNIFICANT: Final = 0.05
-"""Features with a larger p-value are not told from noise."""
-LEAST_GROUPS: Final = 8
-"""Fewer leave too few for either half to choose or to test by."""
-FOLDS: Final = 3
-"""Of groups, for what shuffling costs: each is predicted by a fit to the other two."""
+SIGNIFICANT: Final = 0.05  # features with a larger p-value are not told from noise
+LEAST_GROUPS: Final = 8  # fewer leave too few for either half to choose or to test by
+FOLDS: Final = 3  # of groups, for what shuffling costs: each is predicted by a fit to the other two
 REPEATS: Final = 3
-MOST_ROWS: Final = 1000
-"""Rows shuffled, of all folds together."""
+MOST_ROWS: Final = 1000  # rows shuffled, of all folds together
 MOST_TRAINED: Final = 25_000
 """Rows that a fit without a fold is made to, and asked about: which features matter does not change from there on."""
-MOST_RISEN: Final = 50
-"""Rows of which the prediction is looked at as a feature rises."""
-_ROWS_AT_ONCE: Final = 30_000
-"""Rows predicted at once, of shuffled copies."""
+MOST_RISEN: Final = 50  # rows of which the prediction is looked at as a feature rises
+_ROWS_AT_ONCE: Final = 30_000  # rows predicted at once, of shuffled copies
 
 
 def ranking(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:

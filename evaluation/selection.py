@@ -61,10 +61,8 @@ CAUTION: Final = 8
 """Effective number of groups, or of rows, from which on the most cautious model is sought within less than a standard
 error: a whole one gives away what many say. Models of three tables chosen on some groups or rows and judged on all the
 others erred by 2.6 to 3.4 % more than the best at 60 rows instead of 3.7 to 7.6 %, at 64 groups by 2.0, not 3.2 %."""
-DEFAULT_ERRORS: Final = 2.0
-"""Standard errors by which a model, or a simple law, must be better than a default."""
-APART: Final = 0.02
-"""Share of the models as good as the best that are nevertheless told apart from it."""
+DEFAULT_ERRORS: Final = 2.0  # standard errors by which a model, or a simple law, must be better than a default
+APART: Final = 0.02  # share of the models as good as the best that are nevertheless told apart from it
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 MOST_UNITS: Final = 15_000

@@ -33,8 +33,7 @@ from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
 _MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
-ANSWERS: Final = 5
-"""Rows whose answers are kept with a model."""
+ANSWERS: Final = 5  # rows whose answers are kept with a model
 _WORDS: Final = tuple(
     dict.fromkeys(("op", "device", "library", *DTYPE_COLUMNS, *TEXT_COLUMNS, *sorted(TEXT_DIMENSIONS)))
 )

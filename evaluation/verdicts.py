@@ -11,17 +11,14 @@ from scipy import stats
 
 from ..remarks import Remark, remark
 
-MIN_ROWS = 10
-"""Fewer rows carry no slope and no scatter worth a sentence."""
+MIN_ROWS = 10  # fewer rows carry no slope and no scatter worth a sentence
 MIN_GROUPS = 4
 """With G groups even the whole range of the group medians covers the true median with 1 - 2·0.5^G only: 75 % for three
 groups, 87.5 % for four. Below four no interval of 90 % comes near to what it says."""
 MOST_ROWS = 2 / 3
 """The share of rows that 'most rows' means; for a normal distribution its half-width is one standard deviation."""
-ALPHA = 0.05
-"""Level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA."""
-MOST_TIMES = 32
-"""What more than so many times the groups would settle is said to be left open."""
+ALPHA = 0.05  # level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA
+MOST_TIMES = 32  # what more than so many times the groups would settle is said to be left open
 
 
 class Outcome(StrEnum):

@@ -66,10 +66,8 @@ def _demangled(name: str) -> str:
 
 Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured", "prior"]
-WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})
-"""Operators of which no work is known."""
-APART = WITHOUT_WORK | {SERVING}
-"""Operators whose rows have features of their own alone."""
+WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators of which no work is known
+APART = WITHOUT_WORK | {SERVING}  # operators whose rows have features of their own alone
 _WITHOUT_WORK = ("prior.", "log2.prior", "host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")

@@ -19,8 +19,7 @@ from ..operators.work import numbers, positive, texts
 from ..table.measurements import COUNTER
 from ..table.problems import HOST
 
-PRIOR = "prior_"
-"""Prefix of the column with what a prior predicts."""
+PRIOR = "prior_"  # prefix of the column with what a prior predicts
 LEAST_INTENSITY = 1 / 64
 """FLOP per byte that stands for kernels without arithmetic (copies), where a logarithm is taken."""
 

@@ -15,8 +15,7 @@ from ..errors import DataError, ParameterError, nearest
 from .lookup import read_toml
 from .spec import Figure
 
-NODE_GPUS: Final = 8
-"""GPUs of a node, where the user says nothing else."""
+NODE_GPUS: Final = 8  # GPUs of a node, where the user says nothing else
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")
 """Figures of one compute unit, or of the host's side: the same in every scale model."""
 WHOLE: Final = ("lanes", "chiplets", "llc_slices", "memory_controllers")
 """Counts in proportion; a scale model whose share of them is not a whole number has none."""
-_MOST: Final = 100
-"""Times a GPU: a larger one is none that somebody could ask about."""
+_MOST: Final = 100  # times a GPU: a larger one is none that somebody could ask about
 
 
 def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:

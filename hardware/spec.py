@@ -95,8 +95,7 @@ WORDS = (
     "based_on",
 )  # fmt: skip
 """Keys that hold one text."""
-LISTS = ("aliases", "sources")
-"""Keys that hold a list of texts."""
+LISTS = ("aliases", "sources")  # keys that hold a list of texts
 
 
 def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -157,8 +156,7 @@ def _keys_of(outer: str) -> list[str]:
     return [key for key in PEAKS if peak_path(key).startswith(f"{outer}.")]
 
 
-_BEYOND = 1e15
-"""No figure of a GPU is as large, in the units of these."""
+_BEYOND = 1e15  # no figure of a GPU is as large, in the units of these
 
 
 def _read_figure(key: str, figure: Figure, value: object, where: str) -> float | int:

@@ -79,8 +79,7 @@ def own_laws(
     return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
 
 
-SUM_OF_PARTS: Final = "sum of parts"
-"""The law of serving, by the name the user sees (`serving_steps`)."""
+SUM_OF_PARTS: Final = "sum of parts"  # the law of serving, by the name the user sees (`serving_steps`)
 
 
 def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None:
@@ -124,8 +123,7 @@ def check_law(law: str) -> None:
         raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {known}")
 
 
-BANDWIDTH, KEPT = "bandwidth", "kept"
-"""What stands in for a law that says nothing of a row, and for that."""
+BANDWIDTH, KEPT = "bandwidth", "kept"  # what stands in for a law that says nothing of a row, and for that
 OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe generations")
 """A copy between host and GPU goes by the generations of PCIe."""
 

@@ -20,12 +20,9 @@ from ..hardware.constants import constant
 from ..operators.operators import Work
 from .rates import by_kind, chosen, given, runnable
 
-COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"
-"""What bounds a kernel."""
-MATRIX = "matrix"
-"""The unit of products."""
-HOST_LINK = ("HtoD", "DtoH")
-"""Copies between host and GPU."""
+COMPUTE, MEMORY, LATENCY, LINK = "compute", "memory", "latency", "link"  # what bounds a kernel
+MATRIX = "matrix"  # the unit of products
+HOST_LINK = ("HtoD", "DtoH")  # copies between host and GPU
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from ..operators.operators import Work
 from .base import COMPUTE, MEMORY, Pair, Rows, Scaled
 from .rates import by_kind, chosen, given, memory_us, peaks, runnable, where_published
 
-LAUNCH_FLOOR_US: Final = constant("launch.before_work").value
-"""Rows whose roofline time is below this are launch-bound."""
+LAUNCH_FLOOR_US: Final = constant("launch.before_work").value  # rows whose roofline time is below this are launch-bound
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,10 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
 
 
 SIDES = (16, 32, 64, 128, 256)
-TILES = tuple(itertools.product(SIDES, SIDES))
-"""Macro tiles (rows, columns) that GEMM libraries for CDNA offer."""
-SPLITS = (1, 2, 4, 8)
-"""Parts the inner dimension k is split into (split-K; for attention, split-KV)."""
-SMALLEST_PART = 32
-"""A part keeps at least this much of k."""
-FULL_RATE = 64.0
-"""tm tn / (tm + tn) from which a tile's operand traffic no longer limits it: that of 128 x 128."""
+TILES = tuple(itertools.product(SIDES, SIDES))  # macro tiles (rows, columns) that GEMM libraries for CDNA offer
+SPLITS = (1, 2, 4, 8)  # parts the inner dimension k is split into (split-K; for attention, split-KV)
+SMALLEST_PART = 32  # a part keeps at least this much of k
+FULL_RATE = 64.0  # tm tn / (tm + tn) from which a tile's operand traffic no longer limits it: that of 128 x 128
 
 
 @dataclass(frozen=True)
@@ -212,12 +207,9 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     return found
 
 
-STREAMING = "hbm_copy"
-"""The measurement that stands for memory bandwidth: a copy that streams (BabelStream)."""
-MATRIX_PRODUCT = "gemm_bf16"
-"""The measurement that stands for matrix peaks of a precision nobody has measured."""
-LOW = "low"
-"""Confidence of measurements that do not count."""
+STREAMING = "hbm_copy"  # the measurement that stands for memory bandwidth: a copy that streams (BabelStream)
+MATRIX_PRODUCT = "gemm_bf16"  # the measurement that stands for matrix peaks of a precision nobody has measured
+LOW = "low"  # confidence of measurements that do not count
 _SAME_RATE = {"fp16": "bf16", "bf16": "fp16"}
 """Precisions that stand in for each other: they run at one rate on every matrix unit."""
 

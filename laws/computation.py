@@ -156,8 +156,7 @@ class RooflineAchieved(Law):
 ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
-BLIND_SHARE: Final = 0.5
-"""Of the time of a kernel whose work is not known, what memory is taken to explain."""
+BLIND_SHARE: Final = 0.5  # of the time of a kernel whose work is not known, what memory is taken to explain
 
 
 class Affine(Law):

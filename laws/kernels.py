@@ -152,5 +152,4 @@ class Streaming(DeviceLaw):
 
 
 STREAMING = Streaming()
-ROW_WISE = Streaming(constant("streaming.row_wise").value)
-"""Norms, softmax and what else sums along its rows."""
+ROW_WISE = Streaming(constant("streaming.row_wise").value)  # norms, softmax and what else sums along its rows

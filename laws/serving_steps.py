@@ -48,20 +48,15 @@ from ..operators.work import BITS, as_numbers, numbers, texts
 
 LAYER_US: Final = 27.0
 """Launches and small kernels of a layer, per step: vLLM on MI300X (`workloads/constants.toml`, ``serving.layers``)."""
-_PER_SEQUENCE_US: Final = 1.3
-"""The same per sequence to the power `_POWER`, on one GPU (``serving.sequences``)."""
+_PER_SEQUENCE_US: Final = 1.3  # the same per sequence to the power `_POWER`, on one GPU (``serving.sequences``)
 _POWER: Final = 0.75
-_SCALED_BITS: Final = 4.5
-"""Of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)."""
-_KEPT: Final = 3e9
-"""Bytes of a GPU that the runtime keeps for itself."""
+_SCALED_BITS: Final = 4.5  # of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)
+_KEPT: Final = 3e9  # bytes of a GPU that the runtime keeps for itself
 _USED: Final = 0.92
 """Share of the memory that an engine fills, as is their default (vLLM: 0.9, SGLang and TensorRT-LLM about that)."""
-_SMOOTH: Final = 16.0
-"""How sharply the number of running sequences bends where the cache is full."""
+_SMOOTH: Final = 16.0  # how sharply the number of running sequences bends where the cache is full
 _NUMBERED = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?")
-_WIDE: Final = 2.0
-"""Bytes of an element that is not quantised."""
+_WIDE: Final = 2.0  # bytes of an element that is not quantised
 TPOT_PARTS: Final = {
     "weights": "reading the weights that every token meets",
     "experts": "reading the experts that the sequences of a step are expected to visit",

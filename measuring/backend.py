@@ -32,10 +32,8 @@ from ..operators.operators import OPS
 from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
-SMS = "FLOPCAST_SMS"
-"""In the environment: this process computes with so many SMs of NVIDIA's GPU, in a green context."""
-CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
-"""Where the operating system describes the CPU: caches, clock."""
+SMS = "FLOPCAST_SMS"  # in the environment: this process computes with so many SMs of NVIDIA's GPU, in a green context
+CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")  # where the operating system describes the CPU: caches, clock
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -87,8 +85,7 @@ TORCH_DTYPES = {
 _TF32_ON_AMD = "HIPBLASLT_ALLOW_TF32"
 _UNSPECIFIED_GPU_CACHE = 256 * 2**20
 """Bytes of the cache of a GPU where they are unknown: as many as the largest last-level cache so far has (MI300X)."""
-_FLUSHED = 2
-"""Times the last-level cache that is read to empty it of operands: replacement is not strictly by age."""
+_FLUSHED = 2  # times the last-level cache that is read to empty it of operands: replacement is not strictly by age
 
 
 @dataclass(frozen=True)

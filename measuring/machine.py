@@ -30,17 +30,14 @@ from ..workers import cpu_model
 from .backend import Backend, Device, cache_sizes, clock_mhz, governor
 from .timing import Timer
 
-STATE = ("clock_mhz", "power_w", "temperature_c")
-"""What a reading holds, as columns of the measurement table."""
+STATE = ("clock_mhz", "power_w", "temperature_c")  # what a reading holds, as columns of the measurement table
 EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 Reading = dict[str, float]
-Busy = Callable[[], object]
-"""Keeps the device busy for a moment; called again and again while a reading is taken."""
+Busy = Callable[[], object]  # keeps the device busy for a moment; called again and again while a reading is taken
 Read = Callable[[Busy], Reading]
 Run = Callable[[Sequence[str], Busy], str]
-_IDLE_SECONDS = 0.01
-"""Between two looks whether the tool that reads an idle GPU has ended."""
+_IDLE_SECONDS = 0.01  # between two looks whether the tool that reads an idle GPU has ended
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 

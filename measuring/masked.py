@@ -21,8 +21,7 @@ from ..hardware import find
 from .backend import SMS
 
 MASK: Final = "HSA_CU_MASK"
-SM_STEP: Final = 8
-"""SMs that a green context is made of: least number, and step, from Hopper on (CUDA's driver API)."""
+SM_STEP: Final = 8  # SMs that a green context is made of: least number, and step, from Hopper on (CUDA's driver API)
 Once = Callable[[str, Path, Mapping[str, str]], int]
 """Measures a device of this name into this table in a process with this environment; returns its exit status."""
 

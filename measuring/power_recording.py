@@ -36,25 +36,20 @@ from .session import Journal, Progress, journal_folder
 
 LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
-TIMED: Final = 5
-"""Times that a kernel is timed, each the last execution of a short train of its own."""
+TIMED: Final = 5  # times that a kernel is timed, each the last execution of a short train of its own
 REST_US: Final = 5000.0
 """The GPU idles for so long and a window before each run, the random delay aside: power is then at rest."""
-USUAL_RUNS: Final = 200
-"""That progress counts of a kernel whose time is not known yet."""
-PROBES: Final = 16
-"""Trains that tell the power at the end of a train of one length."""
+USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not known yet
+PROBES: Final = 16  # trains that tell the power at the end of a train of one length
 LONGEST_US: Final = 50_000.0
 """Trains are searched for throttling up to this time, or up to four times the planned executions."""
-AFTER: Final = 3
-"""Executions recorded from the first of steady power on, where it is later than the window fills."""
+AFTER: Final = 3  # executions recorded from the first of steady power on, where it is later than the window fills
 COARSE_US: Final = 1e4
 """A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so short: runs go on for
 another window, or for `SWING_US` where power is throttled."""
 SWING_US: Final = 2e5
 """In which the power of an H100 swings about its limit once, by a tenth: trains are searched for so long, too."""
-SIMULATED_RANKS: Final = 8
-"""Of the published collectives on the simulated GPU."""
+SIMULATED_RANKS: Final = 8  # of the published collectives on the simulated GPU
 SETTLED: Final = 0.01
 """Power has settled where it is within this of that of the longest train, or within the error of both."""
 _DELAY, _PROBE, _TIMING = 1, 2, 3

@@ -41,12 +41,10 @@ INTERVAL_US: Final[Mapping[str, float]] = {
 }  # fmt: skip
 """Loggers, and the time that each is taken to average over: a process for each reading is no faster; AMD's binding and
 the kernel's file are read within this process, and NVIDIA's driver samples every 20 ms by itself."""
-DRM: Final = Path("/sys/class/drm")
-"""Where the Linux kernel lists graphics cards."""
+DRM: Final = Path("/sys/class/drm")  # where the Linux kernel lists graphics cards
 _WATTS: Final = ("current_socket_power", "socket_power", "average_socket_power")
 """Keys of the binding's power, the best first: releases of ROCm differ, and give "N/A" for what they do not read."""
-COUNTER_READS: Final = 5
-"""Reads of the GPU's counter before and after a train; the one with the shortest delay counts."""
+COUNTER_READS: Final = 5  # reads of the GPU's counter before and after a train; the one with the shortest delay counts
 Clock = Callable[[], int]
 Power = float | list[tuple[int, float]]
 """What a logger reads: watts now, or readings that it has stamped itself, CPU's nanoseconds and watts."""
@@ -322,30 +320,23 @@ def counter_to_cpu(pairs: list[tuple[int, int, int]], counter_ns: list[float]) -
     return [int(one) for one in clocks.to_cpu_ns(np.rint(counter_ns).astype(np.int64))]
 
 
-EPOCH_NS: Final = 1_700_000_000_000_000_000
-"""When the simulated day begins, on the CPU's clock."""
-OFFSET_NS, DRIFT = 3_000_000, 50e-6
-"""By how much the GPU's clock is ahead of the CPU's at that moment, and gains on it."""
+EPOCH_NS: Final = 1_700_000_000_000_000_000  # when the simulated day begins, on the CPU's clock
+OFFSET_NS, DRIFT = 3_000_000, 50e-6  # by how much the GPU's clock is ahead of the CPU's at that moment, and gains on it
 MODEL: Final = "MI300X"
-EFFICIENCY: Final = 0.45
-"""Share of the peaks that kernels reach."""
+EFFICIENCY: Final = 0.45  # share of the peaks that kernels reach
 LAUNCH_US: Final = constant("launch.tuned_product").value
 IDLE_W, COMPUTE_W, HBM_W = 80.0, 640.0, 190.0
 IDLE_OF_W: Final = {"xcd": 40.0, "iod": 28.0, "hbm": 12.0}
 IOD_SHARE: Final = (0.1, 0.6)
 """Of the power besides HBM's: of a kernel that only computes, and of one that only moves data."""
-STEP_US: Final = 8.0
-"""Latency of a step of a collective; an all-reduce has two."""
-FILL_US: Final = 20.0
-"""A kernel as long as this draws half of what a long one does."""
+STEP_US: Final = 8.0  # latency of a step of a collective; an all-reduce has two
+FILL_US: Final = 20.0  # a kernel as long as this draws half of what a long one does
 LAG_US, CONTROLLER_US = 400.0, 6000.0
 """Time constants of the power behind the activity, and of the controller's average."""
-WARM: Final = (1.3, 1.1, 1.03)
-"""How much slower the first executions are."""
+WARM: Final = (1.3, 1.1, 1.03)  # how much slower the first executions are
 JITTER, DISTURBED, SLOWDOWN, NOISE = 0.02, 0.1, (1.3, 2.0), 0.01
 """Scatter of the runs' times, share of slower runs and by how much, scatter of a reading."""
-READ_US: Final = 6.0
-"""Median delay of a read of the counter."""
+READ_US: Final = 6.0  # median delay of a read of the counter
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,7 @@ def shapes() -> Iterator[Row]:
                 yield {"dtype_a": dtype, "op": op, "rows": rows, "cols": cols}
 
 
-WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)
-"""Cells of a row that are words, whatever its operator."""
+WORDS = ("op", "variant", "layout", *DTYPE_COLUMNS)  # cells of a row that are words, whatever its operator
 SUITES = ("small", "full", "fingrav")
 _BY_FAMILY = [(op.measured.family or name, name) for name, op in OPS.items() if op.measured]
 FAMILIES: dict[str, tuple[str, ...]] = {

@@ -54,16 +54,14 @@ from .machine import STATE, Monitor
 from .rows import MEASURED, Row, described, parameters
 from .timing import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, Call, Rule, Timer, half_widths, row_statistics, visit
 
-DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"
-"""How a session ends."""
+DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"  # how a session ends
 _OUT_OF_MEMORY = re.compile("out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE)
 """Words of PyTorch's allocators and of CUDA; memory that others use may be free the next time."""
 MOST_VISITS = 12
 """Visits of a row and pass from which a budget buys no more: the interval of their median has a quarter of its width
 with three."""
 PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
-SUFFIX = ".journal"
-"""Files of a journal, and what ends the name of its folder."""
+SUFFIX = ".journal"  # files of a journal, and what ends the name of its folder
 Entry = dict[str, Any]
 Progress = Callable[[int, int, str, float], None]
 Step = tuple[int, int, int]
@@ -413,10 +411,8 @@ def unmeasured(session: Session) -> Sequence[int]:
     return [index for index in range(len(session.plan.rows)) if index not in seen]
 
 
-VAGUE = 0.5
-"""Half width of the interval, relative to the time, from which a row is worth a word."""
-LATE, CLOCK = 0.1, 0.02
-"""Shares of late samples, and of the clock in a sample, from which a row is worth a word."""
+VAGUE = 0.5  # half width of the interval, relative to the time, from which a row is worth a word
+LATE, CLOCK = 0.1, 0.02  # shares of late samples, and of the clock in a sample, from which a row is worth a word
 
 
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:

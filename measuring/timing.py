@@ -34,16 +34,11 @@ from ..errors import ParameterError
 from ..traces.cleaning.robust import THRESHOLD, mad_filter, median_intervals, part_intervals
 
 Call = Callable[[], Any]
-CLOCK_SHARE = 0.005
-"""Part of a sample that the clock itself may take."""
-MOST_CALLS, MOST_QUEUED_CALLS = 4096, 256
-"""Calls of one sample at most, on the host's clock and by events."""
-QUEUED = 512
-"""Calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait."""
-MOST_HOLD_US = 20_000.0
-"""The longest pause before a block."""
-EVENT_STEP_US = 0.5
-"""Resolution of timing events (CUDA runtime API, ``cudaEventElapsedTime``: around 0.5 microseconds)."""
+CLOCK_SHARE = 0.005  # part of a sample that the clock itself may take
+MOST_CALLS, MOST_QUEUED_CALLS = 4096, 256  # calls of one sample at most, on the host's clock and by events
+QUEUED = 512  # calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait
+MOST_HOLD_US = 20_000.0  # the longest pause before a block
+EVENT_STEP_US = 0.5  # resolution of timing events (CUDA runtime API, ``cudaEventElapsedTime``: around 0.5 microseconds)
 _MOST_STRETCH = 10.0
 """A pause counts as so many times longer or shorter than asked for at most: one interruption is not the rule."""
 _READINGS = 200
@@ -165,19 +160,13 @@ def calls_per_sample(timer: Timer, call: Call) -> int:
     return calls
 
 
-INTERVAL, TIME, REPEATS = "interval", "time", "repeats"
-"""What ends a visit."""
+INTERVAL, TIME, REPEATS = "interval", "time", "repeats"  # what ends a visit
 DIFFER, UNFINISHED = "rounds differ", "unfinished"
-ENDINGS = (INTERVAL, DIFFER, REPEATS, TIME, UNFINISHED)
-"""What the column `stopped_by` says of a row (see `session`)."""
-WINDOW = 5
-"""Samples of one window of the warm-up."""
-STABLE = 0.02
-"""A window is stable whose median lies within this part of that of the window before."""
-WARMUP_SECONDS = 0.02
-"""The least warm-up, unless the limit of time is smaller."""
-WARMUP_SHARE = 0.25
-"""Part of the time of a visit that warming up may take."""
+ENDINGS = (INTERVAL, DIFFER, REPEATS, TIME, UNFINISHED)  # what the column `stopped_by` says of a row (see `session`)
+WINDOW = 5  # samples of one window of the warm-up
+STABLE = 0.02  # a window is stable whose median lies within this part of that of the window before
+WARMUP_SECONDS = 0.02  # the least warm-up, unless the limit of time is smaller
+WARMUP_SHARE = 0.25  # part of the time of a visit that warming up may take
 
 
 @dataclass(frozen=True)

@@ -32,19 +32,14 @@ from ..errors import ArtifactError, few
 from ..sealing import plain_content
 from . import persistence
 
-SCHEMA = 3
-"""Version of the manifest. Until 2 it held hashes of its own, which the seal of the run has replaced."""
-PROBES = 20
-"""Most probe rows a manifest holds."""
-TOLERANCE = 1e-9
-"""Relative difference up to which a probe counts as reproduced."""
+SCHEMA = 3  # version of the manifest. Until 2 it held hashes of its own, which the seal of the run has replaced
+PROBES = 20  # most probe rows a manifest holds
+TOLERANCE = 1e-9  # relative difference up to which a probe counts as reproduced
 
-MODEL = "model"
-"""Name of the model's folder in a run folder."""
+MODEL = "model"  # name of the model's folder in a run folder
 MANIFEST = "manifest.json"
 ESTIMATOR = "estimator.zip"
-PRIOR = "prior"
-"""Name of the folder, in that of a model, of the model whose prediction it takes as a feature."""
+PRIOR = "prior"  # name of the folder, in that of a model, of the model whose prediction it takes as a feature
 _WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
 _MOST_TEXT = 2**26  # bytes of a manifest
 

@@ -208,8 +208,7 @@ class Affine(_RelativeL1):
         return self.intercept_ + self.ratio_ * self._column(X, reset=False)
 
 
-WHOLE = 4096
-"""Rows up to which the program of a line is solved with all of them, and to begin with of more."""
+WHOLE = 4096  # rows up to which the program of a line is solved with all of them, and to begin with of more
 
 
 def _nearest_line(rows: np.ndarray) -> np.ndarray:
@@ -248,8 +247,7 @@ def _line_of(rows: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
     return np.maximum(-solution.ineqlin.marginals, 0.0)
 
 
-_INFEASIBLE = 2
-"""Status of `linprog`."""
+_INFEASIBLE = 2  # status of `linprog`
 ITERATIONS, SMALLEST, _BITS = 30, 1e-3, 24
 """Reweighting steps, the relative residual below which a row's weight stops growing, bits of a coefficient."""
 

@@ -190,15 +190,13 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
     return path
 
 
-HUBER: Final = 0.1
-"""Residual from which on Huber's loss grows linearly: of a logarithm, 10 %."""
+HUBER: Final = 0.1  # residual from which on Huber's loss grows linearly: of a logarithm, 10 %
 REACHED: Final = 1.5
 """How many times as far as 99 % of the targets lie from their median all trees together must be able to go: one goes no
 farther than the learning rate times that residual, which is larger where they could not."""
 TREES_AT_ONCE: Final = 50
 """Trees that many rows are predicted by at a time: they stay in the processor's caches, in 0.65 of the time."""
-BY_ROWS: Final = 20_000
-"""Rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time."""
+BY_ROWS: Final = 20_000  # rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time
 BINNED: Final = 20_000
 """Rows, drawn at random, by whose values bins are chosen: 5.64 and 5.93 % of 71 484 pairs in three folds, as by all."""
 

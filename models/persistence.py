@@ -29,8 +29,7 @@ from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, Tree
 from ..errors import ArtifactError
 from .learners import Boosted
 
-STATE, BLOCK = "state.json", "arrays.bin"
-"""Members of the file."""
+STATE, BLOCK = "state.json", "arrays.bin"  # members of the file
 MOST_BYTES: Final = 2**28
 """Largest content of a saved estimator, decompressed, and most bytes of all arrays that it is made of."""
 _MOST_ITEMS: Final = 2**22  # objects of JSON: each takes some hundred bytes of memory

@@ -18,8 +18,7 @@ from .base import PositiveRegressor, check_positive_target, check_table, check_t
 from .ensembles import GeometricStack
 from .target_space import LARGEST_LOG
 
-PRIOR = "prior.target_us"
-"""The feature that holds the prediction of a prior."""
+PRIOR = "prior.target_us"  # the feature that holds the prediction of a prior
 VARIES = ("log2.m", "log2.n", "log2.k", "log2.ridge.target", "log2.tiles_per_cu.target")
 """Features that the factor on it may change with."""
 

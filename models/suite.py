@@ -24,16 +24,12 @@ from .prior import PRIOR, VARIES, Corrected, Pooled, Smooth
 from .target_space import Columns, LogTarget, RelativeError
 
 SUITES = ("default", "literature")
-QUICK = ("Additive", "BoostedTrees/Residual")
-"""Of the default suite, what gives an answer at once."""
+QUICK = ("Additive", "BoostedTrees/Residual")  # of the default suite, what gives an answer at once
 POOLED = "Pooled/Prior"
 """What is taken of a prior and few rows unless another model is clearly better: they do not tell models apart."""
-FEW_ROWS, TREES_ROWS = 150, 20
-"""Up to here a prior and the rows are pooled; trees take part from here on."""
-RELATIVE = "relative error"
-"""Space of the models whose rows are weighted by 1/y²."""
-MANY_ROWS = 2000
-"""From here on models with inner folds use three instead of five, and forests fewer and coarser trees."""
+FEW_ROWS, TREES_ROWS = 150, 20  # up to here a prior and the rows are pooled; trees take part from here on
+RELATIVE = "relative error"  # space of the models whose rows are weighted by 1/y²
+MANY_ROWS = 2000  # from here on models with inner folds use three instead of five, and forests fewer and coarser trees
 LARGE = 5000
 """From here on boosted trees are more, larger and of Huber's loss: what is small about a residual can be learnt."""
 MOST_ROWS = 2**14

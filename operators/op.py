@@ -41,8 +41,7 @@ class Operands(Protocol):
         ...
 
 
-Run = Callable[[], Any]
-"""The call that is timed."""
+Run = Callable[[], Any]  # the call that is timed
 Builder = Callable[[Operands, Row], Run]
 
 
@@ -110,8 +109,7 @@ def of_variant(row: Row, known: Mapping[str, Any]) -> Any:
 
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
-RUN = "run"
-"""Column that numbers the repeats of a problem where each is to be a row of its own."""
+RUN = "run"  # column that numbers the repeats of a problem where each is to be a row of its own
 CACHE, COLD = "cache", "cold"
 """Column that says whether the cache held other data before each call (`COLD`); a call from memory is another problem
 than one from the cache. Whatever else stands there, and nothing, means a warm cache."""

@@ -40,8 +40,7 @@ _KINDS = [
 _FOUND: dict[str, Op] = {op.name: op for kind in _KINDS for op in kind.OPERATORS}
 OPS: dict[str, Op] = {name: _FOUND[name] for name in dict.fromkeys((*_SHOWN, *_FOUND))}
 """Every operator by its name in column ``op``."""
-ALIASES: dict[str, str] = {word: op.name for op in OPS.values() for word in op.aliases}
-"""Other names of operators."""
+ALIASES: dict[str, str] = {word: op.name for op in OPS.values() for word in op.aliases}  # other names of operators
 ATEN: dict[str, CallReader] = {name: read for kind in _KINDS for name, read in getattr(kind, "ATEN", {}).items()}
 """What reads the arguments of a framework's call, by its name."""
 DIMENSIONS: dict[str, Dim] = {dim.name: dim for op in reversed(OPS.values()) for dim in op.dimensions}

@@ -21,11 +21,9 @@ from scipy.optimize import lsq_linear
 
 from .runs import covered_share
 
-CELLS: Final = 40
-"""Of the kernel's time."""
+CELLS: Final = 40  # of the kernel's time
 FOLDS: Final = 10
-STRENGTHS: Final = np.logspace(-6, 4, 31)
-"""Of the penalty on the curve's roughness, relative to the number of readings."""
+STRENGTHS: Final = np.logspace(-6, 4, 31)  # of the penalty on the curve's roughness, relative to the number of readings
 CLEAR_GAIN: Final = 2.26
 """Standard errors by which the best strength must beat the strongest, which leaves the level alone, for more than the
 level to be called resolved; without anything to resolve, ten folds exceed it by chance in one of forty."""
@@ -34,8 +32,7 @@ SLOPE: Final = 0.02
 WARM_PRIOR: Final = 0.2
 """Executions that warm up are taken to differ by some 10 % where readings scatter by 2 %: the ratio of the two."""
 _LEAST_RUNS: Final = 2 * FOLDS
-_NONE: Final = 1e-9
-"""Shares of a window below this are rounding."""
+_NONE: Final = 1e-9  # shares of a window below this are rounding
 
 
 @dataclass(frozen=True)

@@ -19,23 +19,18 @@ from ..evaluation.cluster_bootstrap import percentile_interval
 from ..traces.cleaning.binning import fullest_bins
 from .runs import covered_share
 
-DEGREE: Final = 4
-"""Of the published polynomial."""
+DEGREE: Final = 4  # of the published polynomial
 RIDGE: Final = 0.05
 """Readings' worth of a prior that the curve is level. It holds the ends of the curve where readings leave part of the
 kernel's time empty, and cannot be seen where they are as many as recommended."""
 PHASES: Final = (np.arange(100) + 0.5) / 100
 """Where curves are evaluated: the middles of hundredths of the kernel's time."""
-_CELLS: Final = 200
-"""Readings of one cell of the kernel's time enter the spline as their mean."""
-_LEAST_SPLINE: Final = 5
-"""Points that a smoothing spline needs."""
+_CELLS: Final = 200  # readings of one cell of the kernel's time enter the spline as their mean
+_LEAST_SPLINE: Final = 5  # points that a smoothing spline needs
 LEAST_IDLE: Final = 6
 """Below so many readings between runs those before and after all runs count too; below so many of these none do."""
-LEAST_FILLED: Final = 0.5
-"""Windows less filled than this part of the mean one say too little of executions."""
-_NO_PAUSE: Final = 1e-9
-"""Shares of a window below this are rounding."""
+LEAST_FILLED: Final = 0.5  # windows less filled than this part of the mean one say too little of executions
+_NO_PAUSE: Final = 1e-9  # shares of a window below this are rounding
 
 
 def design(phase: np.ndarray) -> np.ndarray:

@@ -21,14 +21,12 @@ from .logs import TOTAL
 from .profile import KernelPower
 
 LATENCY, BANDWIDTH = "latency-bound", "bandwidth-bound"
-LEAST_GROWTH: Final = 0.5
-"""A collective whose time grows with less than this power of its size is bound by latency."""
+LEAST_GROWTH: Final = 0.5  # a collective whose time grows with less than this power of its size is bound by latency
 LEAST_CORRELATION, MOST_P = 0.9, 0.05
 """A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
 """Kernels complement each other only where each draws so much of the most that any draws, of a component of its own."""
-MOST_TOGETHER: Final = 1.5
-"""And where no component would draw more than this together, its most of any kernel being 1."""
+MOST_TOGETHER: Final = 1.5  # and where no component would draw more than this together, its most of any kernel being 1
 
 
 @dataclass(frozen=True)

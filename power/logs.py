@@ -34,8 +34,7 @@ import pandas as pd
 from ..errors import DataError
 from ..readers.files import text, with_points
 
-TOTAL: Final = "total"
-"""The component of a log that does not name any: all that the socket draws."""
+TOTAL: Final = "total"  # the component of a log that does not name any: all that the socket draws
 INSTANT, AVERAGE, EITHER = "instantaneous", "average", "not stated"
 MEASURED: Final = ("power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation")
 """Columns of measured values, in order; `utilisation` is a share, 0 to 1."""
@@ -79,15 +78,11 @@ _KNOWN = (
     "or a CSV with power_w and gpu_ns or time_ns"
 )
 _MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
-_LOOKED_AT: Final = 100
-"""Lines before the last that say how long its last cell should be."""
+_LOOKED_AT: Final = 100  # lines before the last that say how long its last cell should be
 _MOST_GPUS: Final = 16
-_LAST_SECOND: Final = 9_000_000_000
-"""Since 1970: what 64 bits of nanoseconds hold."""
-_CLEAR: Final = 4.0
-"""Gaps between bursts are so many times longer than those within them."""
-_SHARE: Final = 0.05
-"""Of the gaps, that may be otherwise: a logger stalls now and then."""
+_LAST_SECOND: Final = 9_000_000_000  # since 1970: what 64 bits of nanoseconds hold
+_CLEAR: Final = 4.0  # gaps between bursts are so many times longer than those within them
+_SHARE: Final = 0.05  # of the gaps, that may be otherwise: a logger stalls now and then
 Row = dict[str, Any]
 
 

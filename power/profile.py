@@ -50,21 +50,16 @@ from .runs import (
     readings_of_interest,
 )
 
-LEAST_READINGS: Final = 6
-"""A polynomial of degree 4 has five coefficients."""
-ALONE: Final = 0.99
-"""Share of the window that the kernel must fill for it to count as measured alone."""
+LEAST_READINGS: Final = 6  # a polynomial of degree 4 has five coefficients
+ALONE: Final = 0.99  # share of the window that the kernel must fill for it to count as measured alone
 _LEAST_FULL: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
 STAGES: Final = 8
 """Parts a run is cut into at most to look for throttling: of whole executions, so that what varies within the kernel
 cancels."""
-LEAST_FALL: Final = 0.03
-"""A smaller fall, as a share of the highest power, is not called throttling."""
-STANDARD_ERRORS: Final = 4.0
-"""Rise and fall must exceed so many standard errors of the difference."""
-_LEAST_OF_STAGE: Final = 3
-"""Per stage."""
+LEAST_FALL: Final = 0.03  # a smaller fall, as a share of the highest power, is not called throttling
+STANDARD_ERRORS: Final = 4.0  # rise and fall must exceed so many standard errors of the difference
+_LEAST_OF_STAGE: Final = 3  # per stage
 
 
 @dataclass(frozen=True)
@@ -220,15 +215,12 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     return Throttling(clear(0) and clear(-1), float(mean[peak]), float(mean[-1]), first)
 
 
-LEAST_CELLS: Final = 10
-"""Time stamps must tell at least so many parts of the kernel's time apart."""
+LEAST_CELLS: Final = 10  # time stamps must tell at least so many parts of the kernel's time apart
 LEAST_GOLDEN: Final = 0.25
 """Share of the runs that the fullest bin of execution times should hold: at half the published margin of scatter, a
 third."""
-UNSURE: Final = 0.1
-"""Times of readings should be known to this share of the kernel's time."""
-COMPLETE: Final = 0.9
-"""Share of the readings due in the runs that a log should have."""
+UNSURE: Final = 0.1  # times of readings should be known to this share of the kernel's time
+COMPLETE: Final = 0.9  # share of the readings due in the runs that a log should have
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,7 @@ GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
 """What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
 LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
 """No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
-LEAST_W, MOST_W = 5.0, 20_000.0
-"""Between these lies the typical power of any GPU, and far beyond."""
+LEAST_W, MOST_W = 5.0, 20_000.0  # between these lies the typical power of any GPU, and far beyond
 
 
 @dataclass(frozen=True)

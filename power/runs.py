@@ -19,12 +19,9 @@ from ..remarks import Remark, remark
 from ..traces.cleaning import binning
 from ..traces.cleaning.binning import MARGINS, margin_of
 
-LEAST_EXECUTIONS: Final = 4
-"""The fourth execution is the first that is steady: earlier ones warm up clocks and caches."""
-SHORTEST_US: Final = MARGINS[0][0]
-"""Where the published table begins."""
-ADVICE: Final = "see `flopcast power plan`"
-"""What to do about a log that says too little."""
+LEAST_EXECUTIONS: Final = 4  # the fourth execution is the first that is steady: earlier ones warm up clocks and caches
+SHORTEST_US: Final = MARGINS[0][0]  # where the published table begins
+ADVICE: Final = "see `flopcast power plan`"  # what to do about a log that says too little
 
 
 @dataclass(frozen=True)
@@ -146,10 +143,8 @@ def _ceil(ratio: float) -> int:
     return math.ceil(ratio - 1e-9)
 
 
-CLEAR_RATIO: Final = 3.0
-"""Gaps so many times longer than others count as pauses between runs."""
-SHORTEST_GAP_NS: Final = 1_000.0
-"""Gaps below this count as this: back to back."""
+CLEAR_RATIO: Final = 3.0  # gaps so many times longer than others count as pauses between runs
+SHORTEST_GAP_NS: Final = 1_000.0  # gaps below this count as this: back to back
 OTHER_TIME, TOO_FEW = "power-run-time-outside-bin", "power-run-of-few-executions"
 FULLER_BIN = "power-run-of-fuller-bin"
 NOT_GOLDEN: Final = {

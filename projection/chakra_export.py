@@ -41,10 +41,8 @@ _TYPES: Final = {
     ALL_REDUCE: 0, REDUCE: 1, ALL_GATHER: 2, GATHER: 3, SCATTER: 4, BROADCAST: 5, ALL_TO_ALL: 6, REDUCE_SCATTER: 7,
 }  # fmt: skip
 """`CollectiveCommType`."""
-_COMPUTES, _COMMUNICATES = 4, 7
-"""`NodeType`."""
-_INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29
-"""Fields of `AttributeProto` by the kind of value."""
+_COMPUTES, _COMMUNICATES = 4, 7  # `NodeType`
+_INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29  # fields of `AttributeProto` by the kind of value
 IDLE: Final = "idle"
 SPREAD: Final = "spread"
 """Attribute of the metadata: standard deviation of the logarithm of what is computed, which readers give back."""

@@ -33,8 +33,7 @@ from ..traces.dispatches import empty_calls
 
 TEXTS: Final = ("law", "why", "bound", "op", "op_class", "op_name")
 """Columns of words that become arguments of an activity where the table has them and they are not empty."""
-CHUNK: Final = 20_000
-"""Events that are made and encoded at a time."""
+CHUNK: Final = 20_000  # events that are made and encoded at a time
 _ENCODER: Final = msgspec.json.Encoder()
 
 

@@ -251,8 +251,7 @@ def _data() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-BYTES_PER_US = 1e3
-"""Of 1 GB/s."""
+BYTES_PER_US = 1e3  # of 1 GB/s
 
 
 @dataclass(frozen=True)
@@ -326,10 +325,8 @@ class Link:
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
 ALPHA_BETA, BANDWIDTH, KEPT = LAWS = get_args(CommunicationLaw)
-LATENCY, LINK, UNKNOWN = "latency", "link", ""
-"""Bounds of a collective."""
-LEAST_BYTES = 1.0
-"""A barrier has no message, and sends one all the same."""
+LATENCY, LINK, UNKNOWN = "latency", "link", ""  # bounds of a collective
+LEAST_BYTES = 1.0  # a barrier has no message, and sends one all the same
 
 
 @dataclass(frozen=True)
@@ -505,8 +502,7 @@ def without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
     return np.asarray(share * factor + (1.0 - share), dtype=np.float64)
 
 
-STAND_IN: Final = "MI300X"
-"""Whose links stand for those that were not measured, at the other GPU's bandwidth."""
+STAND_IN: Final = "MI300X"  # whose links stand for those that were not measured, at the other GPU's bandwidth
 _BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
 """Collectives that go there and back over the network: a reduction and its distribution, or their like."""
 ONE_NODE: Final = Network()

@@ -162,8 +162,7 @@ def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 _COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "process", "gpu", "stream", "step"]
 """Columns that times and the matching of kernels need."""
-APPLICATION: Final = "application"
-"""The operator of in-line times that are no operator's."""
+APPLICATION: Final = "application"  # the operator of in-line times that are no operator's
 SIGNATURE: Final = (
     "op", "dtype_a", *dict.fromkeys(name for op in OPS.values() if op.name not in (UNKNOWN, APPLICATION)
                                     for name in op.dims if name not in WORDS),
@@ -519,8 +518,7 @@ def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
     return notes
 
 
-MARGIN: Final = 0.02
-"""Relative change of the time per call below which a call counts as the same."""
+MARGIN: Final = 0.02  # relative change of the time per call below which a call counts as the same
 LEVEL: Final = 0.95
 ADDED, REMOVED, FASTER, SLOWER, SAME = "added", "removed", "faster", "slower", "same"
 PARTS: Final = ("added", "removed", "more-calls", "fewer-calls", "faster", "slower", "gaps", "overlap")

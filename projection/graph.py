@@ -45,24 +45,18 @@ from .split import COMMUNICATION, categories
 
 FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependency", "other"
 """What held an activity back: nothing before it is known; the queue; its launch; another queue; none of these."""
-_LATE_NS = 5_000
-"""What an activity must be later than expected before another reason is looked for."""
-_JUST_NS = 60_000
-"""How long before it starts an activity of another queue may have ended that it waited for."""
-_STRANGE_NS = 50_000
-"""What an activity must be later than expected before that counts as unexplained."""
-_GAP_NS = 1_300.0
-"""Gap between kernels of a busy queue where the trace has none to learn it from."""
-_LATENCY_NS = 5_000.0
-"""Latency of a launch, from the call's end on, where the trace has none to learn it from."""
+_LATE_NS = 5_000  # what an activity must be later than expected before another reason is looked for
+_JUST_NS = 60_000  # how long before it starts an activity of another queue may have ended that it waited for
+_STRANGE_NS = 50_000  # what an activity must be later than expected before that counts as unexplained
+_GAP_NS = 1_300.0  # gap between kernels of a busy queue where the trace has none to learn it from
+_LATENCY_NS = 5_000.0  # latency of a launch, from the call's end on, where the trace has none to learn it from
 _MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
 """No device takes longer by itself: longer ones have another reason, however usual they are in a trace."""
 _SYNC = r"Synchronize|^(?:cuda|hip|cu)(?:Mem)?Free"
 _COPY = r"Mem(?:cpy|set)"
 _SKEW_NS = 10_000
 """How much later than the call's return a copy it waited for may seem to end: the error between the two clocks."""
-_CALL_NS = 5_000
-"""What a waiting call costs the CPU where there is nothing left to wait for."""
+_CALL_NS = 5_000  # what a waiting call costs the CPU where there is nothing left to wait for
 
 
 @dataclass(frozen=True)

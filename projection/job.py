@@ -205,8 +205,7 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()
 
 
-MEETING: Final = -1
-"""Kind of an event at which ranks meet, before those of `Player.cuts` of the same time."""
+MEETING: Final = -1  # kind of an event at which ranks meet, before those of `Player.cuts` of the same time
 PARTS: Final = {
     "computation_us": "computation",
     "communication_us": "communication",

@@ -44,8 +44,7 @@ from ..traces.dispatches import MEMCPY, empty_steps
 from ..traces.quality import gaps_ns
 from ..traces.summary import Annotated, call_codes, measurements
 
-CLOCK_NS = 160
-"""Largest step of a GPU's clock in a profile (MI210); a gap up to it is none."""
+CLOCK_NS = 160  # largest step of a GPU's clock in a profile (MI210); a gap up to it is none
 
 
 def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
@@ -131,8 +130,7 @@ def class_of(rows: pd.DataFrame) -> ObjectArray:
     return np.where(stated == "", own, stated).astype(object)
 
 
-FEWEST = 3
-"""Pairs from which a spread can be estimated."""
+FEWEST = 3  # pairs from which a spread can be estimated
 
 
 @dataclass(frozen=True)
@@ -270,8 +268,7 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
-CORRECTED = "+correction"
-"""What the name of a law ends in where a correction was applied."""
+CORRECTED = "+correction"  # what the name of a law ends in where a correction was applied
 SPLITS = ("affine", f"affine{CORRECTED}")
 """Laws that tell the dispatch of a kernel from its work, and put it into the duration only where the target does so."""
 COLUMNS = ("factor", "law", "why", "bound", "sigma")

@@ -35,10 +35,8 @@ from ..traces.summary import Annotated
 
 KEPT: Final = 3
 """Repeats of a phase that stand for others, at least: two for a spread, and one for what drifts along the trace."""
-SIMILAR: Final = 0.9
-"""Share of the activities of a repeat that are as in a neighbour: name, work, launch."""
-LEAST: Final = 0.02
-"""Share of a GPU's activities that a phase must save."""
+SIMILAR: Final = 0.9  # share of the activities of a repeat that are as in a neighbour: name, work, launch
+LEAST: Final = 0.02  # share of a GPU's activities that a phase must save
 _NAMED = ("kind", "name", "collective")
 _ALIKE = ("op", "flops", "bytes_moved", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "bytes", "collective_bytes")
 _CANDIDATES = 24  # periods that are tried

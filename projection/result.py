@@ -36,10 +36,8 @@ from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection,
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
 KINDS: Final = (ACTIVITY, *CPU_KINDS, GAP, DELAY, UNEXPLAINED)
-BOUND_BY_CPU: Final = 0.5
-"""Share of the critical path from which on a trace is called launch-bound."""
-WAITING: Final = 2.0
-"""Collectives that take longer than the model by this factor wait for peers, for the most part."""
+BOUND_BY_CPU: Final = 0.5  # share of the critical path from which on a trace is called launch-bound
+WAITING: Final = 2.0  # collectives that take longer than the model by this factor wait for peers, for the most part
 
 
 def path_shares(path: pd.DataFrame) -> dict[str, float]:
@@ -113,8 +111,7 @@ def _whole_counts(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(count=table["count"].round().astype(np.int64))
 
 
-LAUNCH: Final = "launch"
-"""What bounds the part of a critical path that is the CPU's."""
+LAUNCH: Final = "launch"  # what bounds the part of a critical path that is the CPU's
 LATENCY_BOUND: Final = "latency"
 
 

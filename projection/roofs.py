@@ -38,13 +38,11 @@ from .replay import Times, own_time, replay
 from .split import CATEGORIES, COMMUNICATION, DEVICE
 from .whole_trace import CATEGORY, FACTOR, Projection
 
-HOST, TARGET = SIDES = ("measured", "projected")
-"""What the columns of the host, and of the target, begin with."""
+HOST, TARGET = SIDES = ("measured", "projected")  # what the columns of the host, and of the target, begin with
 COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ROOFS = ("compute", "memory", "link", "CPU")
 RATES: Final = ("tflops", "gbs", "efficiency", "memory_share", "link_share")
 """Columns of `rates_of` without their side: TFLOP/s, GB/s, and the shares of the peak, the bandwidth and the links."""
-BINS: Final = 120
-"""Bins of a strip."""
+BINS: Final = 120  # bins of a strip
 
 
 def rates_of(projection: Projection) -> pd.DataFrame:

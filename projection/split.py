@@ -30,12 +30,9 @@ from ..traces.quality import QUEUE
 
 COMMUNICATION, COPY = "communication", "copy"
 CATEGORIES = (COMPUTE, COMMUNICATION, COPY)
-DEVICE = ("device", "rank", "gpu")
-"""Columns that make a GPU; processes may share it."""
-STEP = (*DEVICE, "step")
-"""Columns that make the part of a step that one GPU has."""
-STREAM = QUEUE
-"""Columns that make a stream or queue."""
+DEVICE = ("device", "rank", "gpu")  # columns that make a GPU; processes may share it
+STEP = (*DEVICE, "step")  # columns that make the part of a step that one GPU has
+STREAM = QUEUE  # columns that make a stream or queue
 MEASURES = (
     "computation_us", "exposed_communication_us", "exposed_copy_us", "busy_us", "idle_us", "total_us",
     "communication_us", "copy_us", "overlapped_communication_us",

@@ -16,21 +16,16 @@ from ..hardware.lookup import in_proportion
 from ..hardware.networks import check_figure
 from ..hardware.spec import read_table
 
-END_TO_END = "end_to_end_us"
-"""Column, and key of what is evaluated: the end-to-end time, us."""
+END_TO_END = "end_to_end_us"  # column, and key of what is evaluated: the end-to-end time, us
 TIME, SHARE = "time_us.", "share."
 """Prefixes of the columns of time by kernel class (us) and of share of time by bound (0 to 1)."""
-UNKNOWN = "unknown"
-"""The bound of what no law has named one for."""
-MOST_POINTS: Final = 1000
-"""Points of a sweep; each is a projection of the trace."""
-POINTS: Final = 8
-"""Values of a range without a step, each the same factor above the one before."""
+UNKNOWN = "unknown"  # the bound of what no law has named one for
+MOST_POINTS: Final = 1000  # points of a sweep; each is a projection of the trace
+POINTS: Final = 8  # values of a range without a step, each the same factor above the one before
 _EXAMPLE = "memory_bw_gbs=6000:10000:500 or memory_bw_gbs=6000,8000"
 SWEPT: Final[dict[str, Figure]] = FIGURES | {peak_path(key): peak for key, peak in PEAKS.items()}
 """Every figure of a GPU that can be swept, peaks by their place in a data file: ``peak_tflops.fp8_matrix``."""
-SWEEPABLE: Final = SWEPT | NETWORK_FIGURES
-"""The same with the figures of the network."""
+SWEEPABLE: Final = SWEPT | NETWORK_FIGURES  # the same with the figures of the network
 OF_LINKS: Final = ("link_bw_gbs", "p2p_uni_gbs", *NETWORK_FIGURES)
 """Figures that change collectives alone: two of them are swept together too (`grid`)."""
 
@@ -55,8 +50,7 @@ class BoundChange:
     crossing: float  # where the two shares meet, were they to change linearly between the points
 
 
-Place = TypeVar("Place")
-"""What has the figures that are swept: a GPU, or a GPU and a network."""
+Place = TypeVar("Place")  # what has the figures that are swept: a GPU, or a GPU and a network
 Evaluate = Callable[[Place], Mapping[str, Any]]
 """From a target to ``{"end_to_end_us": float, "time_us": {class: float}, "share": {bound: float}}``."""
 

@@ -49,8 +49,7 @@ from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
 from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
 
-LARGEST: Final = 2.0
-"""Largest relative standard deviation taken from a user: more is a percentage meant as a fraction."""
+LARGEST: Final = 2.0  # largest relative standard deviation taken from a user: more is a percentage meant as a fraction
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,7 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
 
 DEGREE: Final = 3
 """Highest degree of the polynomials: 97 % of the variance of exp(z), over 99.9 % of that of exp(z / 2)."""
-ROWS_PER_TERM: Final = 4
-"""Least number of rows for each term of the regression."""
+ROWS_PER_TERM: Final = 4  # least number of rows for each term of the regression
 
 
 def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
@@ -130,8 +128,7 @@ def first_order_shares(scores: FloatArray, values: FloatArray) -> FloatArray:
 
 Simulate = Callable[[FloatArray], FloatArray]
 """From multiplicative factors (n_samples, n_factors) to end-to-end times (n_samples,), us."""
-BANDS: Final = (5.0, 10.0, 20.0, 50.0, 100.0)
-"""Upper ends of the accuracy bands, %."""
+BANDS: Final = (5.0, 10.0, 20.0, 50.0, 100.0)  # upper ends of the accuracy bands, %
 _BITS: Final = 30
 
 
@@ -275,16 +272,14 @@ CPU_SIGMA: Final = 0.10
 CPU_STATED_SIGMA: Final = 0.02
 """The same where it is stated: one figure does not hold for all work. (By two launch-bound models on MI300X and H100,
 bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
-UNMEASURED: Final = 0.25
-"""The same of the time of a class whose law was never measured between such GPUs."""
+UNMEASURED: Final = 0.25  # the same of the time of a class whose law was never measured between such GPUs
 BASES = STATED, MEASURED, PARTLY, ASSUMED = "stated", "measured", "partly assumed", "assumed"
 """What the sigma of a class rests on: the user's word; measurements of its laws; those for a part of its activities,
 `UNMEASURED` for the others; `UNMEASURED` alone."""
 PEAK: Final = "peak_tflops"
 SPECS: Final = ("memory_bw_gbs", PEAK, "link_bw_gbs")
 """Figures of the target whose uncertainty may be stated: `PEAK` stands for the peaks of all precisions together."""
-STEP: Final = 0.05
-"""Relative change of a figure, up and down, from which its effect on each time is taken."""
+STEP: Final = 0.05  # relative change of a figure, up and down, from which its effect on each time is taken
 
 
 def sources_of(projection: Projection, stated: Mapping[str, float] | None = None) -> list[Factor]:

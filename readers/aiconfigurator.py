@@ -221,8 +221,7 @@ def _collective(table: Columns, dtype: str) -> Rows:
 
 
 _OF_A_NODE: Final = 8.0
-_OF_GRACE: Final = 4.0
-"""GPUs of a node, and of one with superchips (GB200, GB300)."""
+_OF_GRACE: Final = 4.0  # GPUs of a node, and of one with superchips (GB200, GB300)
 
 
 def _exchange(table: Columns) -> Rows:

@@ -34,10 +34,8 @@ from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
-PARQUET = b"PAR1"
-"""The first bytes of every Parquet file."""
-WORKBOOK = b"PK\x03\x04"
-"""The first bytes of an .xlsx, as of every archive."""
+PARQUET = b"PAR1"  # the first bytes of every Parquet file
+WORKBOOK = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
 _NO_WORKBOOK = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, NotImplementedError,
                 RuntimeError, zipfile.BadZipFile, zlib.error)  # fmt: skip
 _CELL = 8  # bytes of a number; a column of one value repeated is small in the file and large in memory
@@ -50,8 +48,7 @@ _COMPRESSED = (".gz", ".bz2")
 _COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
 _THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
-_PIECE = 2**20
-"""Bytes that are inflated at a time."""
+_PIECE = 2**20  # bytes that are inflated at a time
 _RATIO, _SMALL = 100, 2**26
 """Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
 _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error))
@@ -466,8 +463,7 @@ def _delimiter(line: str) -> str:
 
 _SOFTWARE = {"site-packages", "node_modules", "__pycache__"}
 """Folders of installed software, of tens of thousands of files."""
-_ENVIRONMENT = {"pyvenv.cfg", "conda-meta"}
-"""What an environment has at its top."""
+_ENVIRONMENT = {"pyvenv.cfg", "conda-meta"}  # what an environment has at its top
 
 
 def _visible(folder: Path) -> Iterator[Path]:

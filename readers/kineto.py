@@ -234,8 +234,7 @@ def first_with(wanted: IntArray, numbers: IntArray) -> IntArray:
 
 # The columns of the dispatch table from the events and their links.
 
-_MOST_RANKS = 100_000
-"""No job has more ranks: a larger number is damage."""
+_MOST_RANKS = 100_000  # no job has more ranks: a larger number is damage
 _KINDS = {Category.KERNEL: KERNEL, Category.MEMCPY: MEMCPY, Category.MEMSET: MEMSET}
 _OF_LIBRARY = re.compile("ncclDevKernel|ncclKernel_|mscclKernel")
 _CALL = re.compile(r"\bc10d::_?(\w+?)_?(?=;|$)")

@@ -22,12 +22,9 @@ import numpy as np
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError
 
-MISSING = int(np.iinfo(np.int64).min)
-"""An integer that the file does not have."""
-NO_SIZE = (MISSING, MISSING, MISSING)
-"""A grid or block that the file does not have."""
-ABSENT = msgspec.Raw(b"null")
-"""Bytes of a field that the file does not have."""
+MISSING = int(np.iinfo(np.int64).min)  # an integer that the file does not have
+NO_SIZE = (MISSING, MISSING, MISSING)  # a grid or block that the file does not have
+ABSENT = msgspec.Raw(b"null")  # bytes of a field that the file does not have
 
 
 class Group(IntEnum):

@@ -16,8 +16,7 @@ TIME_UNITS = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6
 ENERGY_UNITS = {"nj": 1e-9, "uj": 1e-6, "µj": 1e-6, "mj": 1e-3, "j": 1.0, "kj": 1e3}
 POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
-UNKNOWN_DEVICE = "unknown-device"
-"""Code of the remark that the catalogue has no such device."""
+UNKNOWN_DEVICE = "unknown-device"  # code of the remark that the catalogue has no such device
 _LONG = {
     "nanosecond": "ns", "nanoseconds": "ns", "microsecond": "us", "microseconds": "us", "usec": "us",
     "millisecond": "ms", "milliseconds": "ms", "msec": "ms", "second": "s", "seconds": "s", "sec": "s",

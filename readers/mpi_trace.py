@@ -32,8 +32,7 @@ _MOST_RANKS: Final = 100_000
 _TI: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*[0-9]{1,9} (?:init|[a-zA-Z]{2,15} [0-9-])")
 _PRINTED: Final = re.compile(rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )")
 _RECORD: Final = re.compile(r"([A-Z_]{4,40}) +([0-9]{1,19}) +([0-9]{1,19})(?:  ?(.*))?")
-_TYPE_BYTES: Final = (8, 4, 1, 2, 8, 4, 1)
-"""Of SimGrid's numbers of types: double, int, char, short, long, float, byte."""
+_TYPE_BYTES: Final = (8, 4, 1, 2, 8, 4, 1)  # of SimGrid's numbers of types: double, int, char, short, long, float, byte
 _TYPE_AT: Final = {"bcast": 2, "allreduce": 2, "reduce": 3, "alltoall": 2, "allgather": 2, "gather": 3, "scatter": 3}
 """Of a collective of SimGrid's: which word has the type, where there is one; the first has the elements."""
 _IDLE: Final = ("init", "finalize", "comm_size", "comm_split", "comm_dup", "recv", "irecv", "test")

@@ -296,8 +296,7 @@ _SHARED = (
 )
 _MULTIPROCESSORS = ("device__attribute_multiprocessor_count", "launch__sm_count", "# SMs")
 _SIZE = r"^\(?\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)?$"
-_LONGEST_NS = 2.0**62
-"""Beyond it a time does not fit 63 bits."""
+_LONGEST_NS = 2.0**62  # beyond it a time does not fit 63 bits
 
 
 @register

@@ -19,8 +19,7 @@ from ..errors import DataError, FlopcastError, ParameterError, nearest
 from ..operators.work import canonical_dtype
 from ..output import visible
 
-_SMALL: Final = 64
-"""Numbers of the longest list that counts as sizes."""
+_SMALL: Final = 64  # numbers of the longest list that counts as sizes
 
 
 @dataclass(frozen=True)

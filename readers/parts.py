@@ -38,12 +38,9 @@ from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
 from .tidy import TidyParquetReader, is_quantity
 
-FOUND: Final = "ingest.json"
-"""File of a dataset that says what was found; of others it has the key ``parts``."""
-PARTS: Final = "parts"
-"""Folder of a dataset with the Parquet files."""
-AT_ONCE: Final = 2**26
-"""Bytes in memory of the rows that are merged at once, on average."""
+FOUND: Final = "ingest.json"  # file of a dataset that says what was found; of others it has the key ``parts``
+PARTS: Final = "parts"  # folder of a dataset with the Parquet files
+AT_ONCE: Final = 2**26  # bytes in memory of the rows that are merged at once, on average
 _MOST_FILES = 256
 _WORST = 100  # rows above a peak that are kept
 _ORDER = "_row"
@@ -240,10 +237,8 @@ class _Spill:
 
 # Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at once.
 
-ROWS = 2**16
-"""Rows read at a time."""
-LARGE = 2**17
-"""Rows from which on files are read in batches: fewer are read at once as fast."""
+ROWS = 2**16  # rows read at a time
+LARGE = 2**17  # rows from which on files are read in batches: fewer are read at once as fast
 
 
 class TogetherError(Exception):

@@ -360,8 +360,7 @@ REPEATS_STAY = remark(
 )
 REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem were merged, the median kept")
 _PLACE = "_place"  # of a row among all
-TABLE = "the table"
-"""What messages call a table in memory."""
+TABLE = "the table"  # what messages call a table in memory
 _LISTED = 5  # files that an error names
 _COLUMNS = 30  # of a Parquet file that an error names
 _NAMED = 3  # rows or files named in a remark

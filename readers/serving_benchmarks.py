@@ -35,8 +35,7 @@ from .files import campaign_of, csv_header, parse_csv, text
 _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
 _LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
-_LONGEST: Final = 200
-"""Letters of a label."""
+_LONGEST: Final = 200  # letters of a label
 Record = Mapping[str, Any]
 
 

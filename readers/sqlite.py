@@ -29,10 +29,8 @@ from ..traces.dispatches import Finding
 from .base import DataFile, Options
 from .files import check_size
 
-MAGIC = b"SQLite format 3\x00"
-"""The first bytes of every SQLite database."""
-ROW = "row"
-"""Column: 1-based number of the row within its table."""
+MAGIC = b"SQLite format 3\x00"  # the first bytes of every SQLite database
+ROW = "row"  # column: 1-based number of the row within its table
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
 _ROWS_AT_ONCE = 65536
@@ -40,10 +38,8 @@ _STEPS_AT_ONCE = 10_000
 _STEPS, _STEPS_A_BYTE = 20_000_000, 100
 """Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its rows take fewer than
 ten a byte, and loops in a damaged one have no end."""
-_WORDS, _WORDS_A_BYTE = 2**26, 4
-"""Bytes of text that may come out of it, and how many more for each of its bytes."""
-_LONGEST = 2**20
-"""Bytes of its longest value."""
+_WORDS, _WORDS_A_BYTE = 2**26, 4  # bytes of text that may come out of it, and how many more for each of its bytes
+_LONGEST = 2**20  # bytes of its longest value
 _COPY_BYTES = 1 << 20
 #: What a database raises whose bytes are not what they should be; UnicodeError: SQLite quotes them in its message.
 _DAMAGE = (sqlite3.Error, UnicodeError, MemoryError, OverflowError)

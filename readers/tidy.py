@@ -76,12 +76,10 @@ _DURATION_WORDS = frozenset(
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _FIRST = 100  # cells of a column that mostly tell words from numbers
-_FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")
-"""Ends of names of columns that hold number formats."""
+_FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")  # ends of names of columns that hold number formats
 _LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.IGNORECASE)
 """Names of pandas' aggregated columns: duration_us_mean."""
-_CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")
-"""Before the unit of rocprof's names: DurationNs."""
+_CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")  # before the unit of rocprof's names: DurationNs
 _START, _END = "Start_Timestamp", "End_Timestamp"  # of rocprofv3, ns
 _ANOTHER = re.compile(
     r"(?:^|[_ ])(?:spread|std|stddev|stdev|mad|min|max|var|p\d+|ci\d*|err|error|total|sum|cumulative|start|end|begin"

@@ -31,8 +31,7 @@ from .document import (
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
 SCHEMA: Final = 1
-SHOWN: Final = 20
-"""Kernels in the table on the terminal, those that take most time; the data have all."""
+SHOWN: Final = 20  # kernels in the table on the terminal, those that take most time; the data have all
 _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow terminal
 
 

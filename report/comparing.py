@@ -389,8 +389,7 @@ class Answer:
     apart: bool | None
 
 
-Answers = Mapping[str, Answer]
-"""What a figure is -> it, the most important first."""
+Answers = Mapping[str, Answer]  # what a figure is -> it, the most important first
 
 
 def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:

@@ -33,10 +33,8 @@ from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import figure, share
 
 SCHEMA: Final = 1
-SURE: Final = 0.9
-"""Share of the distribution from which on a way is called sure."""
-SHOWN: Final = 12
-"""Rows on a terminal."""
+SURE: Final = 0.9  # share of the distribution from which on a way is called sure
+SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
 
 

@@ -25,20 +25,15 @@ from .run_folder import beside, ordered, reference
 Row = Mapping[str, Any]
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
 OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-DASHES = ("solid", "dash", "dot", "dashdot")
-"""Of lines that share a colour."""
+DASHES = ("solid", "dash", "dot", "dashdot")  # of lines that share a colour
 _DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 GRID = "rgba(128,128,128,0.22)"
-THRESHOLDS = np.arange(0.0, 50.5, 0.5)
-"""Thresholds of the inlier ratio curves, %."""
-WEBGL_FROM = 1500
-"""Number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them."""
+THRESHOLDS = np.arange(0.0, 50.5, 0.5)  # thresholds of the inlier ratio curves, %
+WEBGL_FROM = 1500  # number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them
 SHOWN = 5000
 """Workloads that a page lists and draws; of more, so many evenly chosen ones from the smallest to the largest."""
-DWARFED: Final = 30.0
-"""A ranking whose first value is so many times the median is drawn on a logarithmic axis."""
-LEAST_APE = 0.01
-"""Smaller errors are drawn here, since the axis is logarithmic, %."""
+DWARFED: Final = 30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
+LEAST_APE = 0.01  # smaller errors are drawn here, since the axis is logarithmic, %
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
 _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
 

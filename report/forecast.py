@@ -45,8 +45,7 @@ from .document import (
 from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import alike, counted, figure, formatted, share
 
-SPREAD_OF: Final = "spread."
-"""How columns of a table of forecasts begin that say where the intervals come from."""
+SPREAD_OF: Final = "spread."  # how columns of a table of forecasts begin that say where the intervals come from
 SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
 """Where the time of a layer comes from."""
 INPUTS: Final = {
@@ -72,16 +71,11 @@ MEMORY: Final = {
 }  # fmt: skip
 """What fills the memory of a GPU."""
 SCHEMA: Final = 1
-CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)
-"""Upper ends of the classes of half-widths."""
-MOST_CHOICES: Final = 2000
-"""Settings that sliders go over; a page of more would be slow."""
-REASONS: Final = 3
-"""Reasons for no answer that are said before the table."""
-MEASURED: Final = "measured"
-"""The column of a table of settings that the answers are held against."""
-CURVES: Final = ("batch", "input_len", "num_prompts")
-"""Fields over which latency and throughput are drawn."""
+CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)  # upper ends of the classes of half-widths
+MOST_CHOICES: Final = 2000  # settings that sliders go over; a page of more would be slow
+REASONS: Final = 3  # reasons for no answer that are said before the table
+MEASURED: Final = "measured"  # the column of a table of settings that the answers are held against
+CURVES: Final = ("batch", "input_len", "num_prompts")  # fields over which latency and throughput are drawn
 
 
 def forecast_document(
@@ -364,8 +358,7 @@ def _answer(one: Forecast, level: float) -> Headline:
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
-_TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}
-"""What an answer measures, by its unit."""
+_TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}  # what an answer measures, by its unit
 
 
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
@@ -622,13 +615,10 @@ ASKED: Final = {
     "node_gpus": "GPUs of a node",
 }  # fmt: skip
 """Fields of a setting, as heads; others are called as they are."""
-SHOWN: Final = 40
-"""Rows of a grid on a terminal, and of bars."""
-MOST_LINES: Final = 16
-"""Of a figure."""
+SHOWN: Final = 40  # rows of a grid on a terminal, and of bars
+MOST_LINES: Final = 16  # of a figure
 LEGEND: Final = {"orientation": "h", "y": -0.14, "yanchor": "top", "x": 0}
-_BAND: Final = 0.15
-"""Opacity of a band."""
+_BAND: Final = 0.15  # opacity of a band
 COLOURS: Final = (SELECTED, *OTHERS)
 SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")

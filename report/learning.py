@@ -14,8 +14,7 @@ from .formats import counted, number, percent, share
 from .training import left_out, metric, title
 
 SCHEMA: Final = 1
-ENOUGH: Final = 1.1
-"""Times the least error of a way that is as good as that."""
+ENOUGH: Final = 1.1  # times the least error of a way that is as good as that
 
 
 def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:

@@ -19,14 +19,11 @@ from .html import frame
 if TYPE_CHECKING:
     from .terminal import Report
 
-MOST: Final = 1000
-"""Rows that a frame holds."""
-_WIDTH: Final = 40
-"""Characters of a text."""
+MOST: Final = 1000  # rows that a frame holds
+_WIDTH: Final = 40  # characters of a text
 _FEW: Final = 8  # values of a dictionary that are written out
 _LINE: Final = 100  # characters of a line of progress
-_HEIGHT: Final = (110, 31, 460)
-"""Pixels of a frame: beside its rows, of a row, at most."""
+_HEIGHT: Final = (110, 31, 460)  # pixels of a frame: beside its rows, of a row, at most
 
 
 def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars | None = None) -> str:

@@ -51,8 +51,7 @@ COLUMNS: Final = (
     Column("energy, mJ [interval]", "number"),
 )
 _HEADLINES: Final = 4  # kernels in the first screen
-PANEL: Final = 260
-"""Height of a component's panel, pixels."""
+PANEL: Final = 260  # height of a component's panel, pixels
 
 
 def plan_document(chosen: Plan) -> Document:
@@ -487,8 +486,7 @@ def _short(values: np.ndarray) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
-BAR: Final = 46
-"""Height of a kernel's bar with its name above it, pixels."""
+BAR: Final = 46  # height of a kernel's bar with its name above it, pixels
 COLOURS: Final = {"xcd": SELECTED, "iod": OTHERS[2], "hbm": OTHERS[0]}
 """Of the components that are known; others take the colours that are left."""
 _NAME: Final = Column("kernel", "prose", least=12)

@@ -39,10 +39,8 @@ from .document import (
 from .formats import NONE, alike, counted, figure, formatted, known, percent, share, significant
 from .training import left_out, metric, speedup_parts, title
 
-SCHEMA = 1
-"""Version of the JSON that predictions, and explanations of them, are written as."""
-SHOWN = 10
-"""First rows that are kept where all are written to a file."""
+SCHEMA = 1  # version of the JSON that predictions, and explanations of them, are written as
+SHOWN = 10  # first rows that are kept where all are written to a file
 _ROWS, _CAUSES, _WORKLOAD = 6, 3, 48  # rows and causes on a terminal; columns of text for a workload
 _DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")

@@ -35,8 +35,7 @@ from .document import (
 from .formats import NONE, formatted, milliseconds, number, percent, shortened
 from .training import left_out, title
 
-SCHEMA: Final = 1
-"""Of the JSON of passes, and of traces."""
+SCHEMA: Final = 1  # of the JSON of passes, and of traces
 CAPTION: Final = (
     "E_out in % of the best model of each kind, which was looked for in the same folds and so flatters a little. "
     "Counters were chosen anew in every fold, from its training rows alone."
@@ -46,8 +45,7 @@ HEADS: Final = (
     "CPU step", "matched", "ratio",
 )  # fmt: skip
 BASES: Final = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}
-SHOWN: Final = 10
-"""Kernels that are printed."""
+SHOWN: Final = 10  # kernels that are printed
 _short = partial(shortened, width=48)  # a kernel's name
 
 

@@ -60,15 +60,13 @@ from .projection_figures import (
     tornado_figure,
 )
 
-SCHEMA = 1
-"""Of `data` and `job_json`."""
+SCHEMA = 1  # of `data` and `job_json`
 WAYS = {
     "sum": "sum of activities and gaps",
     "overlap": "sum, overlap counted once",
     "replay": "replay of its dependencies",
 }
-SHOWN = 8
-"""Rows of the tornado, kernels, streams, steps and remarks that are printed."""
+SHOWN = 8  # rows of the tornado, kernels, streams, steps and remarks that are printed
 _LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
 """Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
@@ -430,8 +428,7 @@ def _classes(table: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         yield str(row.op_class), f"{row.count:,}", *times, *reach, ratio, sigma, str(row.law), bound
 
 
-_WIDTH: Final = 40
-"""Characters of a strip on a terminal."""
+_WIDTH: Final = 40  # characters of a strip on a terminal
 _LEVELS: Final = " ▁▂▃▄▅▆▇█"
 
 

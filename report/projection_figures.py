@@ -20,8 +20,7 @@ from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import data_size
 
-LARGEST: Final = 12
-"""Classes and sources of error that are drawn."""
+LARGEST: Final = 12  # classes and sources of error that are drawn
 
 
 def class_figure(result: Result) -> go.Figure:

@@ -30,13 +30,11 @@ SCHEMA = 4
 
 Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold baselines as rows alone, not as columns too.
 """
-DIGITS = 9
-"""Significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise."""
+DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
-TARGETS = ("targets.json", "targets.html")
-"""What a folder of runs for several targets has beside them."""
+TARGETS = ("targets.json", "targets.html")  # what a folder of runs for several targets has beside them
 _MOST_TEXT = 2**28  # bytes of metrics.json
 
 
@@ -175,8 +173,7 @@ def _metrics(folder: Path) -> dict[str, Any]:
     return metrics
 
 
-ANALYTIC = "FLOPS scaling"
-"""The baseline that headlines compare with, where it exists."""
+ANALYTIC = "FLOPS scaling"  # the baseline that headlines compare with, where it exists
 
 
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:

@@ -56,14 +56,11 @@ from .reference import MISSING, gpus_json
 from .validation import conclusion, summary, validation_json
 
 SCHEMA: Final = 1
-NAMED_BENCHMARKS, NAMED_LAWS = 4, 3
-"""How many a remark names; more are counted."""
-GOOD, POOR = 5.0, 20.0
-"""Errors in % below the first are shown as good, above the second as poor."""
+NAMED_BENCHMARKS, NAMED_LAWS = 4, 3  # how many a remark names; more are counted
+GOOD, POOR = 5.0, 20.0  # errors in % below the first are shown as good, above the second as poor
 COLUMNS_OF_PANELS: Final = 3
 _HEADLINES: Final = 4  # answers in the first screen
-PANEL: Final = 250
-"""Height of a row of panels, pixels."""
+PANEL: Final = 250  # height of a row of panels, pixels
 _BAND: Final = "rgba(28,131,198,0.18)"
 
 
@@ -318,8 +315,7 @@ def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict
 
 # Scale models of a GPU: what its scaled copies share, and what each of their compute units keeps.
 
-BROKEN: Final = "not whole"
-"""Of a count whose share is no whole number: half a chiplet."""
+BROKEN: Final = "not whole"  # of a count whose share is no whole number: half a chiplet
 _PEAKS: Final = ("fp64_matrix", "fp32_vector", "fp16_matrix", "bf16_matrix", "fp8_matrix")
 _CACHES: Final = ("l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs")
 _OTHERS: Final = ("memory_bw_gbs", "memory_gb", "link_bw_gbs")

@@ -30,10 +30,8 @@ from .document import Cell, Chart, Column, Document, Facts, Headline, Line, Line
 from .formats import clock, counted
 from .spelling import as_options
 
-WIDTH: Final = 120
-"""Columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many."""
-SCREEN: Final = 24
-"""Lines of a first screen."""
+WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
+SCREEN: Final = 24  # lines of a first screen
 _REMARKS: Final[tuple[Tone, ...]] = ("error", "warning", "soft")  # tones of what is said beside the answer
 _REMARKED: Final = 3  # remarks of a first screen
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide

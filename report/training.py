@@ -71,8 +71,7 @@ CAPTION: Final = (
     "mean errors; E_in: of what it had seen; IR T: share of workloads within T %; feat.: features used, of those "
     "available; fit s: seconds of a fit. * selected · ≈ not distinguishable from the best · † stopped early"
 )
-TOP: Final = 20
-"""Most features and groups that are drawn."""
+TOP: Final = 20  # most features and groups that are drawn
 _WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
 _UNSAVED: Final = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 _MARKS: Final[dict[str, tuple[str, Tone]]] = {

@@ -64,8 +64,7 @@ _PAIRS: Final = "pairs"  # the name of their table, to which the figure's points
 _NAMED: Final = 4  # classes named in one line of the summary
 _RANK: Final = dict.fromkeys(Outcome, 0) | {Outcome.CORRECTED: 1, Outcome.HOLDS: 2}
 """How much of a law is left, to say what holds instead of another."""
-_GROUPS: Final = 40
-"""Groups that a heat map has room for: those with the most rows."""
+_GROUPS: Final = 40  # groups that a heat map has room for: those with the most rows
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
 _SYMBOLS: Final = ("circle", "square", "triangle-up", "cross", "x", "star")
 """Of the points of a class, one after the other where there are more classes than colours."""

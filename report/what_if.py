@@ -22,14 +22,10 @@ from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, quanti
 from .document import Part, Sliders, Table, columns, lines, rows
 from .formats import significant
 
-CHOICES: Final = 400
-"""Settings that are worked out at most."""
-SHAPES: Final = 20
-"""Of a run with a host, combinations of the dimensions beside the slider, the most frequent ones."""
-AXES: Final = 3
-"""Dimensions that are varied at most; the others stand at their most frequent values."""
-_KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})
-"""What rows of one kind agree in."""
+CHOICES: Final = 400  # settings that are worked out at most
+SHAPES: Final = 20  # of a run with a host, combinations of the dimensions beside the slider, the most frequent ones
+AXES: Final = 3  # dimensions that are varied at most; the others stand at their most frequent values
+_KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})  # what rows of one kind agree in
 
 
 def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:

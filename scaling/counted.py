@@ -28,8 +28,7 @@ from ..hardware import find
 from ..table.measurements import COUNTER
 
 NEEDED: Final = ("SQ_INSTS", "SQ_WAIT_ANY", "SQ_WAVE_CYCLES", "TCC_MISS_sum")
-LINE_BYTES: Final = 128
-"""Of the L2 of CDNA."""
+LINE_BYTES: Final = 128  # of the L2 of CDNA
 
 
 def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame:

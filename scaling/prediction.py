@@ -25,8 +25,7 @@ _ALL: tuple[type[ScalingLaw], ...] = (
     *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
     *(Equations, Program, LearnedScaleModel),
 )
-LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}
-"""Every law by its name, in the order of tables."""
+LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}  # every law by its name, in the order of tables
 
 
 def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:

@@ -105,10 +105,8 @@ class Program(ScaleModel):
         return self.factor_ ** (doublings * (doublings + 1) / 2)
 
 
-REACH = 3.0
-"""Doublings below the largest size whose growth still counts: what the published data could be tried with."""
-APART = 1.5
-"""Factor at least between the two sizes whose growth is read: closer ones magnify noise."""
+REACH = 3.0  # doublings below the largest size whose growth still counts: what the published data could be tried with
+APART = 1.5  # factor at least between the two sizes whose growth is read: closer ones magnify noise
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ from ..evaluation.law_comparison import p_value_of
 from ..remarks import Remark, remark
 from .curves import STRONG, Curve
 
-THRESHOLD = 2.0
-"""Misses must fall by more than this factor when the cache doubles."""
-NEARLY = 1.1
-"""Sizes up to 2 · 1.1 apart count as one doubling: GPUs come in 80, 152 or 304 units."""
+THRESHOLD = 2.0  # misses must fall by more than this factor when the cache doubles
+NEARLY = 1.1  # sizes up to 2 · 1.1 apart count as one doubling: GPUs come in 80, 152 or 304 units
 
 
 @dataclass(frozen=True)
@@ -175,8 +173,7 @@ def _inverse(values: FloatArray) -> FloatArray:
     return np.divide(1.0, values, out=np.full(len(values), np.inf), where=values > 0)
 
 
-MARGIN = 0.05
-"""Exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling."""
+MARGIN = 0.05  # exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling
 
 
 class Growth(StrEnum):

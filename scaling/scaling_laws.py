@@ -43,8 +43,7 @@ from ..evaluation.intervals import conformal_quantile
 from ..remarks import Remark, remark
 from .curves import Curve, CurveError, among, doublings_away, listed, log_ratio, positive, published_curves
 
-MIN_BENCHMARKS = 5
-"""Fewer benchmarks say too little of how errors spread; the published ones then join them."""
+MIN_BENCHMARKS = 5  # fewer benchmarks say too little of how errors spread; the published ones then join them
 Source = Literal["given", "joined", "published"]
 SOURCES: Final[dict[Source, str]] = {
     "given": "other benchmarks",
@@ -303,8 +302,7 @@ class Proportional(ScalingLaw):
         return self.slope_ * sizes
 
 
-ROUNDING = 1e-12
-"""Residuals below are those of arithmetic: the fit is exact."""
+ROUNDING = 1e-12  # residuals below are those of arithmetic: the fit is exact
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from ..evaluation.metrics import mean_least_most, speedup
 from .curves import CHIPLETS, STRONG, WEAK, Curve, published_curves
 from .prediction import LAWS, fit_law
 
-SCALE_MODEL = "scale model"
-"""What the paper calls its predictor; its printed errors are those of `PROGRAM`."""
+SCALE_MODEL = "scale model"  # what the paper calls its predictor; its printed errors are those of `PROGRAM`
 PROGRAM, EQUATIONS = "scale model (program)", "scale model (equations)"
 PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
     name: name for name in ("proportional", "linear", "power law", "logarithmic")
@@ -40,8 +39,7 @@ _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
 }
 """From 16 and 32 SMs averages alone are known, without the names of the predictors: each stands in the place among them
 that it has among ours."""
-TOLERANCE = 1.0
-"""Points in % by which a reproduced cell may differ from the printed one without a word."""
+TOLERANCE = 1.0  # points in % by which a reproduced cell may differ from the printed one without a word
 _EXPLAINED: Final = {
     (WEAK, 128, 0, SCALE_MODEL): "printed-from-other-data",
     (WEAK, 128, 0, "power law"): "printed-from-other-data",

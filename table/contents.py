@@ -13,8 +13,7 @@ from .measurements import TEXT_DIMENSIONS
 from .physics import bound_of
 from .problems import is_measured
 
-Range = tuple[float, float, float]
-"""Least, median and greatest value."""
+Range = tuple[float, float, float]  # least, median and greatest value
 KIND = ["op", "dtype_a"]
 _OPTIONAL = ("kernel", "spread_us")
 

@@ -40,8 +40,7 @@ from ..operators.operators import DIMENSIONS, OPS, Op, complete, nearest_op
 from ..operators.work import as_arrow, canonical_dtypes, coded
 from .conditions import TRUTH
 
-COUNTER = "counter."
-"""Prefix of hardware counters."""
+COUNTER = "counter."  # prefix of hardware counters
 DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
 #: Text columns every clean row has; "" means "none" or "not stated".
 TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
@@ -60,8 +59,7 @@ DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
-EXAMPLES = 3
-"""Rejected rows of a reason that are quoted."""
+EXAMPLES = 3  # rejected rows of a reason that are quoted
 _QUOTED = 60  # characters of a value
 _OF_FILES = ("source", "campaign", "kernel", "file_line")
 

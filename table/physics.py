@@ -30,8 +30,7 @@ from ..operators.operators import Op, each_op
 BYTES_PER_CLOCK = 128
 """What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
 H100 white paper (NVIDIA, 2022), 128 bytes; others 64 or 128."""
-LOADS = "loads"
-"""The limit of the compute units together, in place of the key of a figure."""
+LOADS = "loads"  # the limit of the compute units together, in place of the key of a figure
 _MIB = 2.0**20
 _SPARSE = re.compile(r"sparse|(?<!\d)2:4(?!\d)", re.IGNORECASE)
 _SPARSE_WORDS = ("variant", "family", "kernel")
@@ -110,12 +109,9 @@ def _sparse(frame: pd.DataFrame) -> np.ndarray:
     return said
 
 
-KEEP = "impossible"
-"""What to ask for to keep rows that this module refuses."""
-LONGEST_US, SHORTEST_US = 3600e6, 0.01
-"""No kernel takes an hour, none less than some twenty steps of its GPU's clock."""
-FINDING, REFUSED_FROM = 1.0, 1.5
-"""Shares of a peak."""
+KEEP = "impossible"  # what to ask for to keep rows that this module refuses
+LONGEST_US, SHORTEST_US = 3600e6, 0.01  # no kernel takes an hour, none less than some twenty steps of its GPU's clock
+FINDING, REFUSED_FROM = 1.0, 1.5  # shares of a peak
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
 AGREES = 2.0
@@ -132,8 +128,7 @@ _APART, _EMPTY = (300.0, 3400.0), 30.0
 """Factor between the middles of two clusters of times that differ in their unit (1,000 or 1,024, and how unlike their
 work is), and the least one between the clusters, in which no row lies. Of measured tables none has such two."""
 _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
-SLIPPED = "other-unit-than-others"
-"""Code of a row a thousand times off the others of its operator."""
+SLIPPED = "other-unit-than-others"  # code of a row a thousand times off the others of its operator
 STRAY = "stray-time"
 """The same of one or two rows, which are no cluster: whatever the factor, they are as far off all others."""
 

@@ -237,8 +237,7 @@ def _joined(names: pd.Series) -> str:
 
 # Host and target, paired problem by problem.
 
-HOST = "host_"
-"""Prefix of the columns measured on the host in rows that also carry the target's."""
+HOST = "host_"  # prefix of the columns measured on the host in rows that also carry the target's
 CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign", "source")
 """Columns of the host's row that go along under that prefix, with the metric and the hardware counters."""
 
@@ -255,8 +254,7 @@ def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame
     return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
 
 
-SAME_WORK = 0.1
-"""Share by which FLOPs or bytes of two epochs may differ for these to be one problem."""
+SAME_WORK = 0.1  # share by which FLOPs or bytes of two epochs may differ for these to be one problem
 _WORK_OF_EPOCHS = (f"{COUNTER}epoch.gflops", f"{COUNTER}epoch.mbytes")
 _WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layout", "op", "scale_block", "variant")
 """Identity columns that hold words; the others hold numbers."""

@@ -26,8 +26,7 @@ from ..operators.work import DTYPES, dtypes_in_kernel_names
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
 DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")
-WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)
-"""Text columns of a description."""
+WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)  # text columns of a description
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:

@@ -33,8 +33,7 @@ from .dispatches import KERNEL, MEMCPY, MEMSET
 
 KERNEL_CLASS, OP_CLASS = "kernel_class", "op_class"
 COMPUTE, COLLECTIVE = "compute", "collective"
-_CASE = ("kind", "name", "op_name", "op_stack")
-"""Columns that decide, besides whether there is a collective."""
+_CASE = ("kind", "name", "op_name", "op_stack")  # columns that decide, besides whether there is a collective
 _DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 """What HIP and its profilers put around a kernel's name."""
 

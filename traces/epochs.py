@@ -24,10 +24,8 @@ from .dispatches import KERNEL, counters_of, empty_ranges
 from .quality import busy_ns, span_ns
 from .summary import UNCLASSIFIED
 
-OUTSIDE = -1
-"""Number of activities that belong to no epoch."""
-EPOCH = f"{COUNTER}epoch."
-"""Prefix of the columns that say what an epoch did."""
+OUTSIDE = -1  # number of activities that belong to no epoch
+EPOCH = f"{COUNTER}epoch."  # prefix of the columns that say what an epoch did
 KNOWN = 0.9
 """Share of an epoch's time for which FLOPs (or bytes) must be known: the sum would be far too small otherwise."""
 _FORMS = "step, kernels:N, flops:X or marker:REGEX"

@@ -39,10 +39,8 @@ from .dispatches import Finding, Severity, counters_of
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
-DAY_NS, HOUR_NS = 86_400e9, 3_600e9
-"""Time without any activity beyond which a trace is not of one run."""
-_OFTEN = 6
-"""Values from which only two different ones among them are no accident."""
+DAY_NS, HOUR_NS = 86_400e9, 3_600e9  # time without any activity beyond which a trace is not of one run
+_OFTEN = 6  # values from which only two different ones among them are no accident
 
 
 def busy_ns(table: pd.DataFrame) -> int:
@@ -109,10 +107,8 @@ IMPOSSIBLE = {
 }
 """Code of a time that no activity can take -> what it is."""
 LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
-LEAST_TICKS = 10
-"""Steps of the clock that a duration must have to be known within 5 % (half a step at either end)."""
-TOUCHING_NS = 1
-"""A gap this small is none: Kineto stores ends one nanosecond short."""
+LEAST_TICKS = 10  # steps of the clock that a duration must have to be known within 5 % (half a step at either end)
+TOUCHING_NS = 1  # a gap this small is none: Kineto stores ends one nanosecond short
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
 _ERROR: Final[Severity] = "error"
 ROWS: Final[dict[str, tuple[Severity, str]]] = {

@@ -24,8 +24,7 @@ from .classes import classify, unclassified
 from .dispatches import KERNEL, Finding, Trace, counters_of, empty_calls, empty_ranges
 from .quality import IMPOSSIBLE, busy_ns, span_ns
 
-FLAGS = "flags"
-"""Column of the quality codes that concern a row, joined by ";"."""
+FLAGS = "flags"  # column of the quality codes that concern a row, joined by ";"
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ def trace_finding(trace: str, finding: Finding) -> Remark:
     return remark("trace-finding", f"{trace}: {text}" if trace else text, **values)
 
 
-UNCLASSIFIED = "unclassified"
-"""How activities without an operator class are called in tables."""
+UNCLASSIFIED = "unclassified"  # how activities without an operator class are called in tables
 
 
 @dataclass(frozen=True)
@@ -160,8 +158,7 @@ def overview(annotated: Annotated, label: str) -> Overview:
 
 STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
 """What a launch states that features of a kernel are made of where nothing else is known of it."""
-LAUNCH = f"{COUNTER}launch."
-"""Prefix of their columns in the measurement table."""
+LAUNCH = f"{COUNTER}launch."  # prefix of their columns in the measurement table
 _SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for name in op.dims) if name not in WORDS)
 
 

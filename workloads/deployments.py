@@ -37,13 +37,10 @@ CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}
 """Requests under way at an instance, 1 to 1,024."""
 ENGINES: Final = {"vllm": ("AMD", "NVIDIA"), "sglang": ("AMD", "NVIDIA"), "trtllm": ("NVIDIA",)}
 """Engines, and the makers of the GPUs that each runs on."""
-STEP_TOKENS: Final = 8192
-"""Of the largest step of an engine, as is their default."""
+STEP_TOKENS: Final = 8192  # of the largest step of an engine, as is their default
 DRAWS: Final = 256
-PACES_MS: Final = (100.0, 50.0, 25.0, 10.0)
-"""Times per token that are told of where no limit is asked for."""
-HOLDS: Final = 0.5
-"""Share of the distribution from which on a way is said to hold: its median does."""
+PACES_MS: Final = (100.0, 50.0, 25.0, 10.0)  # times per token that are told of where no limit is asked for
+HOLDS: Final = 0.5  # share of the distribution from which on a way is said to hold: its median does
 Times = Callable[[pd.DataFrame, GPU], Served]
 """Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
 

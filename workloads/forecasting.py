@@ -83,8 +83,7 @@ OTHER_NODES: Final = PRIORS["distance.nodes"].value
 BEYOND: Final = PRIORS["distance.beyond"].value
 STEP: Final = PRIORS["distance.step"].value
 EAGER: Final = PRIORS["distance.eager"].value
-STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")
-"""GPUs whose steps were looked at."""
+STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")  # GPUs whose steps were looked at
 SHARES: Final = {
     **dict.fromkeys(("products", "attention", "head"), PRODUCTS),
     **dict.fromkeys(("stated", "cache", "elementwise", "optimizer"), MOVING),

@@ -52,8 +52,7 @@ from ..remarks import Remark, remark
 from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call
 
 Layers = tuple[list[dict[str, Any]], list[Remark]]
-NAMED: Final = 5
-"""Operators without a law that are named."""
+NAMED: Final = 5  # operators without a law that are named
 _SPEED: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) ?([kMGTPE]?)(?:f|flop/s)")
 """A speed as SimGrid writes it."""
 _OPERATOR: Final = re.compile(r"\w+::\w+")

@@ -36,8 +36,7 @@ from .kernel_times import LAUNCH_US, Sources
 from .releases import CONSTANTS
 from .setting import Setting
 
-BLOCKS: Final = 256
-"""Into how many stretches of equal steps the longest output is cut, at most."""
+BLOCKS: Final = 256  # into how many stretches of equal steps the longest output is cut, at most
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,10 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
 
 
 US, MS = 1e-6, 1e-3
-WIDE_BYTES: Final = 2.0
-"""Of an element of what is not quantised: embeddings, output matrix, activations."""
+WIDE_BYTES: Final = 2.0  # of an element of what is not quantised: embeddings, output matrix, activations
 PER_SEQUENCES: Final = 0.75
 """Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
-KERNELS_PER_LAYER: Final = 12.0
-"""That are launched one by one where no graph replays them."""
+KERNELS_PER_LAYER: Final = 12.0  # that are launched one by one where no graph replays them
 _OVER_LAW: Final = {name: CONSTANTS[name].value for name in ("attention", "cache", "collectives")}
 """What kernels take over their laws, by which every part is multiplied: times of sources are divided by it."""
 
@@ -233,8 +230,7 @@ def stored_bits(dtype: str) -> float:
 
 
 GIB: Final = 2.0**30
-RESERVED_GIB: Final = 2.0
-"""What the runtime, its graphs and its communication keep for themselves on every GPU."""
+RESERVED_GIB: Final = 2.0  # what the runtime, its graphs and its communication keep for themselves on every GPU
 
 
 @dataclass(frozen=True, kw_only=True)

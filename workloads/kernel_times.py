@@ -75,8 +75,7 @@ makes a problem must be equal, and of other operators all sizes."""
 APART: Final = float(np.log(4.0))
 BEYOND: Final = float(np.log(2.0))
 """Logarithms of how far two measured sizes may lie apart, and how far beyond the largest one may be asked."""
-LEAST: Final = 10
-"""Rows left out that an interval of interpolation needs."""
+LEAST: Final = 10  # rows left out that an interval of interpolation needs
 
 
 def measured_times(rows: pd.DataFrame) -> Times:
@@ -205,8 +204,7 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
     return keys, np.column_stack(sizes) if sizes else np.empty((len(rows), 0))
 
 
-TEXTS: Final = ("scale_block", "variant", "layout", "direction")
-"""Dimensions that are words."""
+TEXTS: Final = ("scale_block", "variant", "layout", "direction")  # dimensions that are words
 View = Literal["times", "known", "spread"]
 """What is returned of a kernel: its time; the time that sources know, else 0; that time times its spread, else 0."""
 

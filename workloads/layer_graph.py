@@ -43,8 +43,7 @@ _OTHER_NAMES: Final = {
 _KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
 _TYPES: Final = ("dtype_a", "dtype_b", "dtype_out")
 _TEXTS: Final = (*_TYPES, "variant", "layout", "direction", "scale_block")
-MOST: Final = 20_000
-"""Layers of a graph."""
+MOST: Final = 20_000  # layers of a graph
 
 
 @dataclass(frozen=True, kw_only=True)

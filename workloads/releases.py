@@ -27,8 +27,7 @@ from ..errors import DataError, FlopcastError, nearest
 from ..hardware.constants import Constant, read_constants
 from ..hardware.lookup import read_toml
 
-DRAWS: Final = 512
-"""Of a distribution."""
+DRAWS: Final = 512  # of a distribution
 NORMAL: Final = NormalDist()
 """The standard normal distribution, of the standard library: importing SciPy's takes longer than a forecast."""
 
@@ -46,13 +45,10 @@ def _group(name: str) -> dict[str, Constant]:
     return {key.removeprefix(f"{name}."): one for key, one in PRIORS.items() if key.startswith(f"{name}.")}
 
 
-CONSTANTS: Final = _group("serving")
-"""In the order in which vectors of constants are written."""
-TRAINING: Final = _group("training")
-"""The same of training frameworks."""
+CONSTANTS: Final = _group("serving")  # in the order in which vectors of constants are written
+TRAINING: Final = _group("training")  # the same of training frameworks
 BY_KIND: Final = {"serving": CONSTANTS, "training": TRAINING}
-_LARGEST_LOG: Final = 20.0
-"""Of the logarithm of a factor on a median."""
+_LARGEST_LOG: Final = 20.0  # of the logarithm of a factor on a median
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,22 +52,19 @@ TERMS: Final = (
     *("run", "requests of model"),
 )
 """Of the covariance; each has an amplitude."""
-LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")
-"""Each has a length, in octaves."""
+LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")  # each has a length, in octaves
 SETTING: Final = (
     *("device", "model", "engine", "engine_version", "client", "dtype_a", "dtype_b", "dtype_kv", "apart", "group"),
     *("tp", "pp", "dp", "ep", "input_len", "output_len", "concurrency"),
 )
 """Columns of the file beside the figures of the models and the weights."""
-FILE: Final = ".parquet"
-"""How the name of the file of a model ends."""
+FILE: Final = ".parquet"  # how the name of the file of a model ends
 _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 _among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
-_CHUNK: Final = 32
-"""Rows whose covariances fit the cache of a core."""
+_CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
 
 @dataclass(frozen=True)

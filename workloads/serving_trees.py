@@ -23,8 +23,7 @@ from ..operators.work import texts
 NODE: Final = np.dtype([("trait", "i1"), ("skip", "<u2"), ("number", "<f4")])
 """Of a node: the column that it asks, -1 of a leaf; how many nodes further the branch of larger values is, the other
 being the next; the value that it asks for, of a leaf the answer."""
-WORDS: Final = ("engine", "dtype_b", "client", "device")
-"""Columns of text: a column of 0 and 1 for each of their words."""
+WORDS: Final = ("engine", "dtype_b", "client", "device")  # columns of text: a column of 0 and 1 for each of their words
 _MOST_BYTES: Final = 2**25
 
 

@@ -145,8 +145,7 @@ class Setting:
         return tuple(dict.fromkeys(weights for weights, products in formats if BITS[weights] < BITS[products]))
 
 
-WIDE: Final = "bf16"
-"""Of what is not quantised."""
+WIDE: Final = "bf16"  # of what is not quantised
 
 
 def computed_in(gpu: GPU, dtype: str) -> str:
@@ -162,8 +161,7 @@ def computed_in(gpu: GPU, dtype: str) -> str:
     return found or dtype
 
 
-FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")
-"""Columns of a table of cases."""
+FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")  # columns of a table of cases
 
 
 def complete(given: Mapping[str, Any]) -> Setting:

@@ -50,14 +50,10 @@ from ..remarks import Remark, remark
 from .inference import GIB
 from .releases import DRAWS, PRIORS, middle_and_sides, standard_normal
 
-FLOP_PER_BYTE: Final = 0.201
-"""Of HPCG: flop per byte that it moves."""
-MOST_PANELS: Final = 1024
-"""Of the sum; neighbours beyond are summed as one, whose noise is the less."""
-MATRIX_SHARE: Final = 0.8
-"""Part of the memory that the matrix of HPL takes, unless N is given."""
-FLATTEST: Final = 4
-"""Columns for each row of a grid of HPL, beyond which another grid is looked for."""
+FLOP_PER_BYTE: Final = 0.201  # of HPCG: flop per byte that it moves
+MOST_PANELS: Final = 1024  # of the sum; neighbours beyond are summed as one, whose noise is the less
+MATRIX_SHARE: Final = 0.8  # part of the memory that the matrix of HPL takes, unless N is given
+FLATTEST: Final = 4  # columns for each row of a grid of HPL, beyond which another grid is looked for
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,7 @@ class Spread:
         return cls(PRIORS[name].value, PRIORS[name].spread)
 
 
-STREAM: Final = Spread.of("hpcg.stream")
-"""Part of the bandwidth that a stream reaches where it was not measured."""
+STREAM: Final = Spread.of("hpcg.stream")  # part of the bandwidth that a stream reaches where it was not measured
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,11 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
 
 from .triangular import ALIASED, TIES, Triangular, non_negative, optimal_limit
 
-_ROOM = 32
-"""Rows made room for at first."""
+_ROOM = 32  # rows made room for at first
 _LONG = 1e-3
 """From this squared length on, less the projection on others, a column enters by the products of the columns alone."""
 
-_LOSS = 1e-3
-"""The RSS is computed from the residuals once this is left of it: subtraction has cost three digits then."""
+_LOSS = 1e-3  # the RSS is computed from the residuals once this is left of it: subtraction has cost three digits then
 
 
 class ChosenFactor:
@@ -189,12 +187,9 @@ class ChosenFactor:
         self.rss = rss
 
 
-_EXCHANGES = 8
-"""Exchanges by signs before a trial is left to the active-set method."""
-_SHORT = 1e-6
-"""A squared length below this, less a projection, is computed from the column itself."""
-_DEPENDENT = 1e-8
-"""The inverse Gram matrix is not used below this squared length: rounding would cost eight digits."""
+_EXCHANGES = 8  # exchanges by signs before a trial is left to the active-set method
+_SHORT = 1e-6  # a squared length below this, less a projection, is computed from the column itself
+_DEPENDENT = 1e-8  # the inverse Gram matrix is not used below this squared length: rounding would cost eight digits
 
 
 class NonNegativeForward:

@@ -24,8 +24,7 @@ from .triangular import ALIASED, Triangular, centred, non_negative, upper_triang
 _DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
 """A column is a combination of the others when its row of the null space is longer than the first, none when it is
 shorter than the second; in between a new factorisation decides by the cut-off of the singular values."""
-_SHRUNK = 1e-4
-"""Factorise anew when the pseudo-inverse has shrunk to this share: its rounding errors have not."""
+_SHRUNK = 1e-4  # factorise anew when the pseudo-inverse has shrunk to this share: its rounding errors have not
 _FREE, _GROWN = 0.01, 1e4
 """A `WideFit` gives up columns of which at least the first is not in the row space, as share of the squared length, and
 factorises anew when the trace of its inverse, per row, is above the second."""

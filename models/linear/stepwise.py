@@ -81,8 +81,7 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
 
 
 BASES, DIRECTIONS = ("ols", "nnls"), ("forward", "backward")
-_TALL = 4.0
-"""From so many times as many rows as columns on, forward selection reduces the rows first."""
+_TALL = 4.0  # from so many times as many rows as columns on, forward selection reduces the rows first
 
 
 class Path(Protocol):

@@ -16,14 +16,10 @@ from scipy.linalg.lapack import dtrtri, dtrtrs
 from .nnls_forward import NonNegativeForward
 from .triangular import ALIASED, TIES, Triangular, non_negative, optimal_limit, upper_triangle
 
-_LOSS = 1e-6
-"""A squared length is computed anew once this is left of it: its downdates have cost six digits then."""
-_FRESH = 0.1
-"""A direction is orthogonalised twice where less than this is left of its squared length."""
-_BLOCK = 32
-"""Directions taken out of the columns left at once (a matrix product instead of as many passes over them)."""
-_AT_ONCE = 16
-"""Trials looked at together, in the order of their bounds."""
+_LOSS = 1e-6  # a squared length is computed anew once this is left of it: its downdates have cost six digits then
+_FRESH = 0.1  # a direction is orthogonalised twice where less than this is left of its squared length
+_BLOCK = 32  # directions taken out of the columns left at once (a matrix product instead of as many passes over them)
+_AT_ONCE = 16  # trials looked at together, in the order of their bounds
 
 
 class GreedyPath:

@@ -17,8 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dposv, dtrtri, dtrtrs
 from sklearn.exceptions import ConvergenceWarning
 
-TIES = 1e-10
-"""Gains closer than this, relatively, are equal: the first column wins, whatever the last bits say."""
+TIES = 1e-10  # gains closer than this, relatively, are equal: the first column wins, whatever the last bits say
 ALIASED = 1e-7
 """A column closer than this (relative to its length) to the span of others adds nothing, as in R's ``lm``."""
 _EPS = float(np.finfo(np.float64).eps)
@@ -126,10 +125,8 @@ def minimum_norm(
     return t, np.where(determined, spread, np.nan), len(s)
 
 
-OPTIMAL = 1e-12
-"""A column enters a non-negative fit when its cosine with the residual, in units of |b|, is above this."""
-_EXCHANGES = 30
-"""Exchanges of the cold start's search for the columns in use, before the active-set method takes over."""
+OPTIMAL = 1e-12  # a column enters a non-negative fit when its cosine with the residual, in units of |b|, is above this
+_EXCHANGES = 30  # exchanges of the cold start's search for the columns in use, before the active-set method takes over
 
 
 class Face:

@@ -215,8 +215,7 @@ ATEN: dict[str, CallReader] = {
     "vllm::rocm_unquantized_gemm": linear,
     "_C::cutlass_scaled_mm": cutlass_scaled_mm,
 }
-_WRITTEN = {"int8": "int32", "fp8": "bf16"}
-"""Formats of results that are wider than the operands."""
+_WRITTEN = {"int8": "int32", "fp8": "bf16"}  # formats of results that are wider than the operands
 
 
 def _gemm(make: Operands, row: Row) -> Run:
@@ -278,8 +277,7 @@ def _batched_gemm(make: Operands, row: Row) -> Run:
     return lambda: bmm(a, b)
 
 
-_SPREAD = 0.3
-"""AITER's tuned products lie at 0.8 to 2 of the law with 0.15 to 0.4 about that."""
+_SPREAD = 0.3  # AITER's tuned products lie at 0.8 to 2 of the law with 0.15 to 0.4 about that
 BATCH = Dim("batch", "products, groups, images or sequences side by side", 8)
 SCALE_BLOCK = Dim(
     "scale_block", "scales of narrow formats, one per `tensor`, `token`, or block: `1x128`, `1x32`, `1x16`",

@@ -8,8 +8,7 @@ import pandas as pd
 from ..op import Dim, Op, OwnFeature, log_feature
 from ..work import numbers
 
-LAUNCHED = "kernel"
-"""Operator of kernels of which only name and launch are known."""
+LAUNCHED = "kernel"  # operator of kernels of which only name and launch are known
 WHOLE = ("application", "frame", "epoch")
 """Workloads that are no kernel: known by a name (column ``variant``, read as ``name`` too) and an index. Every other
 column of numbers is what was counted of them."""

@@ -13,8 +13,7 @@ from ..op import Dim, Op, log_dims, log_feature
 from ..work import element_bytes, numbers
 from .gemm import BATCH
 
-_STATE_BYTES = 4.0
-"""Of an element of the state: fp32."""
+_STATE_BYTES = 4.0  # of an element of the state: fp32
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:

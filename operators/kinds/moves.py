@@ -85,8 +85,7 @@ def _fill(make: Operands, row: Row) -> Run:
     return lambda: x.fill_(1)
 
 
-VOCABULARY = 32_768
-"""Rows of the table that embeddings are taken from: the dimensions of a gather do not tell it."""
+VOCABULARY = 32_768  # rows of the table that embeddings are taken from: the dimensions of a gather do not tell it
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:

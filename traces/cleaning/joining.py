@@ -26,8 +26,7 @@ from ...table.problems import codes_of
 from ..activity_work import launch_product
 from ..dispatches import KERNEL, counters_of
 
-PLACE = ("rank", "device_number", "name", "occurrence")
-"""Columns that make a place."""
+PLACE = ("rank", "device_number", "name", "occurrence")  # columns that make a place
 
 
 def places_of(table: pd.DataFrame) -> pd.DataFrame:

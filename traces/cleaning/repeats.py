@@ -75,8 +75,7 @@ def rest_of_calls(table: pd.DataFrame, removed: BoolArray) -> BoolArray:
     return hit[code] & called & ~removed
 
 
-REMOVED = "removed."
-"""Prefix of the columns that count what was left out, by reason."""
+REMOVED = "removed."  # prefix of the columns that count what was left out, by reason
 _ROUNDING_US = 1e-6  # a thousandth of a nanosecond: one tick must not be more than one tick
 _TEXT = ("device", "kind", "kernel_class", "op_class", "op", "variant", "dtype_a", "name")
 

@@ -18,12 +18,10 @@ from scipy.stats import binom, t
 from ...arrays import BoolArray, FloatArray, IntArray
 from ...errors import ParameterError
 
-THRESHOLD = 7.0
-"""MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from."""
+THRESHOLD = 7.0  # MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from
 LEAST = 5
 """Repeats from which an outlier can be seen: of four values, two may be outliers and the median between the camps."""
-MAD_TO_SIGMA = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
+MAD_TO_SIGMA = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 
 @dataclass(frozen=True)

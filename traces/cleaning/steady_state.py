@@ -21,12 +21,9 @@ from ...errors import ParameterError, counted
 from ...remarks import Remark, remark
 from .robust import THRESHOLD, mad_filter
 
-PROTOCOL = 50
-"""Steps that a measurement should have, outliers left out."""
-FEWEST = 5
-"""Steps from which the first and the last are left out whatever they look like."""
-COMPLETE = 0.9
-"""Share of the usual number of activities from which a step is whole."""
+PROTOCOL = 50  # steps that a measurement should have, outliers left out
+FEWEST = 5  # steps from which the first and the last are left out whatever they look like
+COMPLETE = 0.9  # share of the usual number of activities from which a step is whole
 STABLE, ALL = "stable", "all"
 OUTSIDE, FIRST, LAST, PARTIAL = "outside-steps", "first-step", "last-step", "partial-step"
 OUTLIER, NOT_ASKED = "outlying-step", "step-not-asked-for"
@@ -143,10 +140,8 @@ def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
 
 
 BATCH = 5
-LEAST_KEPT = 10
-"""Repeats that must be left."""
-TOLERANCE = 0.02
-"""Change of the median, relative to it, that counts: less is not worth losing repeats for."""
+LEAST_KEPT = 10  # repeats that must be left
+TOLERANCE = 0.02  # change of the median, relative to it, that counts: less is not worth losing repeats for
 _SIGNIFICANCE = 1e-3
 _SLACK = 2.0
 
