@@ -81,6 +81,7 @@ def profile_command(
     interval: opt.IntervalOption = 0.9,
     out: Annotated[Path | None, opt.option("Folder for power.json and power.html.", spelt="--out -o")] = None,
     seed: opt.SeedOption = 0,
+    every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
@@ -103,7 +104,7 @@ def profile_command(
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:
         save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES)
-    show(document, *(out / name for name in FILES if out is not None), as_json=as_json)
+    show(document, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
 
 
 def record_command(

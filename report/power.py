@@ -161,6 +161,8 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
     compared, learnt = compare(kernels), learn(kernels, cap_w, idle_w)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
+    described = lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer")
+    measured = replace(described, medium="terminal")
     clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
     told = [*map(repr, profiles.left_out), *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes)]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
@@ -184,11 +186,9 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
             Section("Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"),
             lessons_section(kernels, learnt),
             *own,
+            Section("How it was measured", [measured]),
         ],
-        closing=[
-            lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer"),
-            Lines(remarked(told)),
-        ],
+        closing=[Lines(remarked(told))],
         data=Later(partial(power_json, profiles, learnt)),
     )
 
@@ -250,7 +250,7 @@ def _headline(one: KernelPower, level: float) -> Headline:
         said += f"; an execution takes {significant(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
     if part.sse is not None:
         said += f". One execution's reading, taken for it, errs by {part.sse_error_percent:+.1f} %"
-    return Headline(one.kernel, f"{significant(part.ssp.mean_w)} W{name}", rival, f"{said}.", medium="page")
+    return Headline(one.kernel, f"{significant(part.ssp.mean_w)} W{name}", rival, f"{said}.")
 
 
 def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:

@@ -92,7 +92,9 @@ def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel:
     assert [texts(row)[:3] for row in classes.rows] == [
         ["compute-bound", "total", "1"], ["compute-bound", "hbm", "1"]
     ]  # fmt: skip
-    runs, isolation, *_, clocks, note = [line.text for line in closing(document)]
+    (how,) = [part for part in document.sections[-1].parts if isinstance(part, Lines)]
+    runs, isolation, *_, clocks = [line.text for line in how.lines]
+    (note,) = [line.text for line in closing(document)]
     assert f"{len(kernel.runs.kept)} golden runs of " in runs
     assert "execution 4, SSP" in isolation
     assert clocks == clock_words(profiles.clocks)
