@@ -28,22 +28,11 @@ METADATA: Final = b"flopcast"
 
 
 def check_output(out: Path, names: Collection[str], data: Iterable[Path] = ()) -> None:
-    """Refuse ``out`` as the place of a result made of ``names``; call it before the work, not after.
+    """Refuse ``out`` as the folder of a result made of such files and folders; call it before the work, not after.
 
-    Parameters
-    ----------
-    out : Path
-        The folder the user asked for; it need not exist.
-    names : collection of str
-        Files and folders the result consists of. A folder that holds nothing else is an earlier result and will be
-        replaced; one with other files in it is somebody's data.
-    data : iterable of Path
-        Files and folders that are read, none of which may be replaced.
-
-    Raises
-    ------
-    DataError
-        If ``out`` is a file, holds other files or one that is read, or cannot be written.
+    It need not exist. A folder that holds nothing else is an earlier result and will be replaced; one with other files
+    in it is somebody's data, and none of the ``data`` that are read may be replaced. Raises DataError: ``out`` is a
+    file, holds other files or one that is read, or cannot be written.
     """
     if os.path.lexists(out):
         if not out.is_dir():
@@ -95,25 +84,11 @@ def whole_file(out: Path) -> Generator[Path]:
 
 
 def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out") -> None:
-    """Refuse ``out`` as the file of a result; call it before the work, not after.
+    """Refuse ``out`` as the file of a result (an earlier one is replaced); call it before the work, not after.
 
-    Parameters
-    ----------
-    out : Path
-        The file the user asked for; an earlier one is replaced.
-    formats : sequence of str
-        Suffixes it may have.
-    data : iterable of Path
-        Files and folders that are read: it may be none of these files, nor one in these folders, through links neither.
-    parameter : str
-        What the caller calls ``out``.
-
-    Raises
-    ------
-    ParameterError
-        The suffix is another, or nothing is installed that writes it.
-    DataError
-        ``out`` is a folder or a file that is read, or cannot be written.
+    ``formats`` are the suffixes it may have; it may be none of the ``data`` that are read, nor one in these folders,
+    through links neither; ``parameter`` is what the caller calls it. Raises ParameterError: the suffix is another, or
+    nothing is installed that writes it; DataError: ``out`` is a folder or a file that is read, or cannot be written.
     """
     if out.suffix.lower() not in formats:
         known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
@@ -141,21 +116,9 @@ def _check_unread(out: Path, data: Iterable[Path]) -> None:
 
 @contextmanager
 def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Generator[Any]:
-    """Give a writer of Arrow tables; ``out`` appears when the block ends well.
+    """Give a writer of Arrow tables to a CSV, Excel or else Parquet file, which appears when the block ends well.
 
-    Parameters
-    ----------
-    out : Path
-        CSV or Excel, or else Parquet.
-    schema : pyarrow.Schema
-        Of the tables.
-    beside : str, optional
-        JSON for the metadata of a Parquet file.
-
-    Raises
-    ------
-    DataError
-        If ``out`` cannot be written.
+    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be written.
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -235,24 +198,9 @@ def _guarded_texts(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
 def whole_folder(out: Path) -> Generator[Path]:
     """Give a fresh folder beside ``out`` to write into; it takes the place of ``out`` when the block ends well.
 
-    Whatever happens on the way, ``out`` holds either the previous result or the new one, and never a mix. What the
-    user has put beside the files of a previous result stays.
-
-    Parameters
-    ----------
-    out : Path
-        Where the result shall be; parents are made, an earlier result is replaced (refuse a folder that holds
-        something else first: `check_output`).
-
-    Yields
-    ------
-    Path
-        The folder to write into.
-
-    Raises
-    ------
-    DataError
-        If ``out`` cannot be written.
+    Whatever happens on the way, ``out`` holds either the previous result or the new one, and never a mix. What the user
+    has put beside the files of a previous result stays. Parents are made, an earlier result is replaced (refuse a
+    folder that holds something else first: `check_output`). Raises DataError: ``out`` cannot be written.
     """
     folder = Path(out).resolve()
     try:
@@ -267,19 +215,9 @@ def whole_folder(out: Path) -> Generator[Path]:
 
 
 def write_texts(out: Path, texts: Mapping[str, str]) -> None:
-    """Write text files, UTF-8, into the folder ``out``, whole or not at all.
+    """Write text files, UTF-8, into the folder ``out``, all that the result consists of, whole or not at all.
 
-    Parameters
-    ----------
-    out : Path
-        As for `whole_folder`.
-    texts : mapping of str to str
-        File name -> content; all that the result consists of.
-
-    Raises
-    ------
-    DataError
-        If ``out`` holds other files or cannot be written.
+    Raises DataError: ``out`` holds other files or cannot be written.
     """
     check_output(out, texts)
     with whole_folder(out) as folder:
@@ -358,23 +296,10 @@ class _Sheet:
 def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort: bool = False) -> str:
     """Return ``value`` as JSON text that ends in a newline; the same value gives the same bytes.
 
-    Parameters
-    ----------
-    value : mapping, sequence, str, number, bool or None
-        NumPy arrays and scalars are written as the Python values they hold.
-    digits : int, optional
-        Significant digits that floats are rounded to; without it every float is written in full and reads back equal.
-    missing : bool
-        Write NaN and infinities as ``null``. Without it they are an error, since JSON has no such numbers.
-    sort : bool
-        Sort the keys of mappings, numbers by value (``"5"`` before ``"10"``); without it they keep their order.
-
-    Raises
-    ------
-    ValueError
-        A number is NaN or infinite and ``missing`` is false; the message holds its path.
-    TypeError
-        A value is none of the above.
+    NumPy arrays and scalars are written as the Python values they hold. Floats are rounded to so many significant
+    ``digits``; without it each is written in full and reads back equal. With ``missing`` NaN and infinities are
+    ``null``; JSON has no such numbers, and without it they are a ValueError with their path. With ``sort`` the keys of
+    mappings are sorted, numbers by value (``"5"`` before ``"10"``). Raises TypeError: a value is none of these.
     """
 
     def plain(item: Any, path: str) -> Any:

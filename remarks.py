@@ -20,17 +20,6 @@ if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need n
 class Remark:
     """One remark, reason or finding; remarks of equal code and values are equal and can be counted.
 
-    Attributes
-    ----------
-    code : str
-        Stable name, e.g. ``"above-trained-range"``: what code compares, never the text.
-    items : tuple of (str, value)
-        The figures and names of this case, each hashable.
-    text : str
-        One line without a full stop at its end. A remark without one (read from an old file) shows code and values.
-    general : str
-        The text without what belongs to this case alone, under which many are counted; otherwise the text.
-
     Examples
     --------
     >>> found = remark("missing-value", "m is missing", feature="m")
@@ -42,9 +31,11 @@ class Remark:
     ([spikes] spikes, over 1.3 times slower, [quick])
     """
 
-    code: str
-    items: tuple[tuple[str, Hashable], ...] = ()
+    code: str  # stable name, e.g. ``"above-trained-range"``: what code compares, never the text
+    items: tuple[tuple[str, Hashable], ...] = ()  # the figures and names of this case, each hashable
+    # one line without a full stop; a remark without one (read from an old file) shows code and values
     text: str = field(default="", compare=False)
+    # the text without what belongs to this case alone, under which many are counted; otherwise the text
     general: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -116,14 +107,9 @@ class Alike:
 
 
 class Reasons:
-    """What is said of each of many rows, in order, kept by what is said and not by row.
+    """What is said of each of many ``rows``, in order, kept by what is said and not by row.
 
-    Attributes
-    ----------
-    rows : int
-        Number of rows.
-    parts : list of (ndarray of int, Remark or Alike)
-        Positions of rows, each once, and what is said of all of them, or of each.
+    ``parts`` are the positions of rows, each once, and what is said of all of them (`Remark`), or of each (`Alike`).
 
     Examples
     --------

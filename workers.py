@@ -69,19 +69,10 @@ class Pool(Protocol):
 
 @contextmanager
 def workers(jobs: int, cluster: str | Client | None = None) -> Generator[Jobs]:
-    """Give the workers of a cluster where there is one, else the number of processes.
+    """Give the workers of a cluster where there is one, else the number of processes of this machine.
 
-    Parameters
-    ----------
-    jobs : int
-        Processes of this machine.
-    cluster : str or distributed.Client, optional
-        A scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which stays open.
-
-    Raises
-    ------
-    ParameterError
-        Nothing answers at the address, no worker is there, or one has other versions.
+    ``cluster`` is a scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which stays open. Raises
+    ParameterError: nothing answers at the address, no worker is there, or one has other versions.
     """
     if cluster is None:
         yield jobs

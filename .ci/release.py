@@ -18,13 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def bump(root: Path, version: str, day: str) -> None:
-    """Write a version and its day into the files that name it.
-
-    Raises
-    ------
-    SystemExit
-        It is no version above the present one, or nothing is unreleased.
-    """
+    """Write a version above the present one, and its day, into the files that name it; something must be unreleased."""
     init, citation, changelog = (root / name for name in ("__init__.py", "CITATION.cff", "CHANGELOG.md"))
     code = init.read_text(encoding="utf-8")
     (present,) = re.findall(r'^__version__ = "(.+)"$', code, re.MULTILINE)

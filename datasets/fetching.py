@@ -59,21 +59,9 @@ class Wheel:
 
 
 def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
-    """Unzip the files of a wheel into an empty folder.
+    """Unzip the files of a wheel, ``given`` by hand or downloaded by pip with its own settings, to an empty folder.
 
-    Parameters
-    ----------
-    wheel : Wheel
-    folder : Path
-    given : Path or None
-        The file, where it was brought by hand; else pip downloads it from the index of its own settings.
-
-    Raises
-    ------
-    UnavailableError
-        It cannot be downloaded.
-    DataError
-        It is another file, or does not hold what it should.
+    Raises UnavailableError: it cannot be downloaded; DataError: it is another file, or does not hold what it should.
     """
     if given is not None and not given.is_file():
         raise DataError("no such file", source=str(given))

@@ -106,24 +106,12 @@ class Scaled:
 
 
 class Law(ABC):
-    """A law from host to target: what it says of rows that were measured on the host.
+    """A law from host to target: what it says of rows that were measured on the host."""
 
-    Attributes
-    ----------
-    name : str
-        As in `laws.LAWS`.
-    source : str
-        Paper or derivation.
-    needs : tuple of str
-        Figures of the GPU, by their keys; without one the law is silent.
-    metric : str
-        What it speaks of.
-    """
-
-    name: str
-    source: str
-    needs: tuple[str, ...] = ()
-    metric: str = "duration_us"
+    name: str  # as in `laws.LAWS`
+    source: str  # paper or derivation
+    needs: tuple[str, ...] = ()  # figures of the GPU, by their keys; without one the law is silent
+    metric: str = "duration_us"  # what it speaks of
 
     @abstractmethod
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
@@ -131,19 +119,11 @@ class Law(ABC):
 
 
 class DeviceLaw(Law):
-    """A law of one device, ``law(work, gpu)``: a value per row, in the unit of its metric.
+    """A law of one device, ``law(work, gpu)``: a value per row, in the unit of its metric."""
 
-    Attributes
-    ----------
-    title : str
-        What tables of baselines call it: "roofline", and from host to target "roofline scaling".
-    alone, scales : bool
-        Whether it is a baseline of models of one device, and from host to target.
-    """
-
-    title: str = ""
-    alone: bool = False
-    scales: bool = False
+    title: str = ""  # what tables of baselines call it: "roofline", and from host to target "roofline scaling"
+    alone: bool = False  # whether it is a baseline of models of one device
+    scales: bool = False  # whether it is one from host to target
 
     @abstractmethod
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:

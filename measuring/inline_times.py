@@ -74,15 +74,7 @@ class _EventClock:
 
 
 class InlineTimes:
-    """Times of the modules and regions that ran within a block, or while a function ran.
-
-    Attributes
-    ----------
-    device : str
-        As in the table.
-    calls : int
-        Timed calls.
-    """
+    """Times of the modules and regions that ran within a block (so many ``calls``), or while a function ran."""
 
     def __init__(
         self,
@@ -250,13 +242,7 @@ class InlineTimes:
 
 
 class Inline:
-    """Times a model's modules within a ``with`` block, or whenever a function that it decorates runs; see `inline`.
-
-    Attributes
-    ----------
-    times : InlineTimes
-        Of all blocks and calls so far.
-    """
+    """Times a model's modules within a ``with`` block, or whenever a function that it decorates runs; see `inline`."""
 
     def __init__(self, model: Any, device: str | None, name: str | None, warmup: int) -> None:
         if warmup < 0:

@@ -79,14 +79,10 @@ class Equations(ScaleModel):
 class Program(ScaleModel):
     """The program published with the equations: doubling i multiplies performance by 2·cⁱ with c = 2 - 1 / C.
 
-    The first doubling beyond a cliff is multiplied by 1 / (1 - f_mem) as well. Over n doublings that is
-    2ⁿ · c^(n(n+1)/2), which also serves n that are not whole. This form, not the equations', gives the published
-    errors. Where scale models do not lie one doubling apart, C is taken per doubling.
-
-    Raises
-    ------
-    CurveError
-        In ``fit``, where C ≤ 1/2 (performance does not grow with size) makes c negative or zero.
+    The first doubling beyond a cliff is multiplied by 1 / (1 - f_mem) as well. Over n doublings that is 2ⁿ ·
+    c^(n(n+1)/2), which also serves n that are not whole. This form, not the equations', gives the published errors.
+    Where scale models do not lie one doubling apart, C is taken per doubling; C ≤ 1/2 (performance does not grow with
+    size) makes c negative or zero, and `fit` raises CurveError.
     """
 
     name = "scale model (program)"

@@ -182,24 +182,11 @@ class Calibration:
 class ScalingLaw(ABC):
     """A law of scaling: fitted to the small sizes of one benchmark, it predicts any size, with an interval.
 
-    Parameters
-    ----------
-    training : sequence of Curve, optional
-        Curves of other benchmarks with the sizes to predict: what the errors (and the learned law) are learned from.
-        Without them, and where they are fewer than `MIN_BENCHMARKS`, the published ones serve
-        (`curves.published_curves`). Curves of the benchmark that is predicted are left out in any case.
-
-    Attributes
-    ----------
-    name : str
-        The name in every table.
-    needs : int
-        Number of sizes it needs at least.
-    curve_ : Curve
-        What it was fitted to.
-    notes : list of Remark
-        What there is to say of the fit, then where its interval comes from (``interval-from-others``, or
-        ``interval-from-others-and-residuals``).
+    ``training`` are curves of other benchmarks with the sizes to predict: what the errors (and the learned law) are
+    learned from. Without them, and where they are fewer than `MIN_BENCHMARKS`, the published ones serve
+    (`curves.published_curves`). Curves of the benchmark that is predicted are left out in any case. A law ``needs`` so
+    many sizes at least; ``notes`` say what there is to say of the fit, then where its interval comes from
+    (``interval-from-others``, or ``interval-from-others-and-residuals``).
     """
 
     name: ClassVar[str]

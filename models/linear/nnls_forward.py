@@ -26,42 +26,17 @@ _LOSS = 1e-3  # the RSS is computed from the residuals once this is left of it: 
 class ChosenFactor:
     """``A_S = QR`` of the chosen columns S, first those in use (P), then those held at zero (Z); Q is not kept.
 
-    All there is to know of the columns not chosen are their products with Q. Column j with ``w = Q'a_j`` and
-    ``l² = 1 - w'w`` adds the row ``(A'a_j - W'w) / l`` to ``W = Q'A``: one product with A. Where l is small the new
-    direction q is computed itself, orthogonalised twice, and the row is ``A'q``. What changes between P and Z turns the
-    rows from the first one concerned.
+    All there is to know of the columns not chosen are their products with Q. Column j with ``w = Q'a_j`` and ``l² = 1 -
+    w'w`` adds the row ``(A'a_j - W'w) / l`` to ``W = Q'A``: one product with A. Where l is small the new direction q is
+    computed itself, orthogonalised twice, and the row is ``A'q``. What changes between P and Z turns the rows from the
+    first one concerned.
 
-    Parameters
-    ----------
-    problem : Triangular
-        From `with_intercept`.
-    used, idle : list of int
-        The columns in use, which are independent, and those held at zero.
-
-    Attributes
-    ----------
-    columns : list of int
-        S, those in use first.
-    used : int
-        How many are in use, m of s.
-    parked : list of int
-        Chosen columns at zero that are combinations of S; not in the factor.
-    cross : ndarray of shape (s, q)
-        W.
-    target : ndarray of shape (s,)
-        Q'b.
-    factor, inverse : ndarray of shape (s, s)
-        R and R^-1.
-    free : ndarray of shape (s,)
-        The coefficients of S whatever their signs.
-    t : ndarray of shape (m,)
-        The coefficients of P without Z.
-    gradient, gradient_beyond : ndarray of shape (q,)
-        The products of all columns with the target less its projection on P, and on S.
-    lengths, lengths_beyond : ndarray of shape (q,)
-        The squared lengths of all columns less their projection on P, and on S; infinite for chosen ones.
-    rss : float
-        The squared length of the target less its projection on P.
+    The ``problem`` is from `with_intercept`, the columns in use are independent. Of the s ``columns`` S ``used`` are in
+    use, m; ``parked`` are chosen columns at zero that are combinations of S, not in the factor. ``cross`` (s, q) is W,
+    ``target`` (s,) Q'b, ``factor`` and ``inverse`` are R and R^-1; ``free`` (s,) are the coefficients of S whatever
+    their signs, ``t`` (m,) those of P without Z. Of all columns (q,), less their projection on P, or on S
+    (``*_beyond``), ``gradient`` has the products with the target less its own, ``lengths`` the squared lengths,
+    infinite for chosen ones; ``rss`` is the squared length of the target less its projection on P.
     """
 
     def __init__(self, problem: Triangular, used: Sequence[int], idle: Sequence[int]) -> None:

@@ -15,22 +15,14 @@ class ActiveSet:
     """The minimum of ``u' G u / 2 - c' u + ridge |u|² / 2 + l1 |u|_1``, followed from one (l1, ridge) to the next.
 
     While the active columns A and their signs s are right, u_A = (G_AA + ridge I)^-1 (c_A - l1 s). `solve` moves u
-    straight towards that point; a coefficient that reaches 0 on the way leaves the set, then the column that pulls
-    most beyond l1 enters, until none does. The objective never rises, so no set of signs comes twice. The inverse is
-    updated by bordering, O(k²) for k active columns; a step costs O(k p). Where so many steps as there are columns do
-    not lower the objective beyond rounding error, as among columns that are nearly dependent, the search ends.
+    straight towards that point; a coefficient that reaches 0 on the way leaves the set, then the column that pulls most
+    beyond l1 enters, until none does. The objective never rises, so no set of signs comes twice. The inverse is updated
+    by bordering, O(k²) for k active columns; a step costs O(k p). Where so many steps as there are columns do not lower
+    the objective beyond rounding error, as among columns that are nearly dependent, the search ends.
 
-    Parameters
-    ----------
-    G, c : ndarray of shape (p, p), (p,)
-        Gram matrix, and the products with the target; c may be set anew before `solve`.
-    positive : bool
-        Keep u >= 0.
-
-    Attributes
-    ----------
-    u, pull : ndarray of shape (p,)
-        ``pull = c - G u - ridge u`` is within ± l1 for inactive columns, l1 times the sign for active ones.
+    G (p, p) is the Gram matrix, c (p,) are the products with the target, which may be set anew before `solve`; with
+    ``positive`` u >= 0. ``pull = c - G u - ridge u`` is within ± l1 for inactive columns, l1 times the sign for active
+    ones.
 
     References
     ----------

@@ -38,16 +38,10 @@ def start(problem: Triangular, columns: np.ndarray) -> Fit:
 
 @dataclass
 class Fit(ABC):
-    """The solution of least norm for some columns, and what is needed to do without one of them.
+    """The solution t (m,) of least norm for some columns, and what is needed to do without one of them.
 
-    Attributes
-    ----------
-    problem : Triangular
-    columns : ndarray of int of shape (m,)
-        Positions in the problem; what follows belongs to them.
-    alive : ndarray of bool of shape (m,)
-        Columns given up since the last compaction are not; whatever belongs to them is 0.
-    t : ndarray of shape (m,)
+    ``columns`` (m,) are positions in the problem; what follows belongs to them. Those given up since the last
+    compaction are not ``alive`` (m,); whatever belongs to them is 0.
     """
 
     problem: Triangular
@@ -71,15 +65,10 @@ class Fit(ABC):
 
 @dataclass
 class WideFit(Fit):
-    """A fit with many more columns than rank: t = W' H beta, with H = (W W')^-1.
+    """A fit with many more columns than rank: t = W' H beta, H = (W W')^-1 (r, r) and W (r, m), in Fortran order.
 
     The rows of A may be mixed by any invertible matrix while the equations can all be fulfilled, so they begin
     orthonormal: A = U diag(s) W, beta = U' b / s, H = I.
-
-    Attributes
-    ----------
-    W : ndarray of shape (r, m), in Fortran order
-    H : ndarray of shape (r, r), in Fortran order
     """
 
     W: np.ndarray
@@ -119,16 +108,9 @@ class WideFit(Fit):
 class NarrowFit(Fit):
     """A fit that keeps the null space of its columns and, from when it is needed, their pseudo-inverse: O(r m) a step.
 
-    Attributes
-    ----------
-    N : ndarray of shape (m, q), in Fortran order
-        Orthonormal basis of the null space of A[:, columns]: t is orthogonal to it.
-    F : ndarray of shape (m, r), in Fortran order, or None
-        A factor of the pseudo-inverse of the Gram matrix: (A'A)^+ = F F'. None until it is needed.
-    largest : float
-        The largest entry of F when it was computed.
-    steps : int
-        Columns dropped since.
+    N (m, q) is an orthonormal basis of the null space of A[:, columns]: t is orthogonal to it. F (m, r), None until it
+    is needed, is a factor of the pseudo-inverse of the Gram matrix: (A'A)^+ = F F'; ``largest`` its largest entry when
+    it was computed, ``steps`` the columns dropped since. Both are in Fortran order.
     """
 
     N: np.ndarray

@@ -24,23 +24,14 @@ CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)
 
 @dataclass(frozen=True)
 class Criterion:
-    """``n log(RSS / n)`` plus a penalty: -2 log-likelihood of a Gaussian model, up to a constant, plus its penalty.
+    """``n log(RSS / n)`` plus a penalty: -2 log-likelihood of a Gaussian model of n observations, up to a constant.
 
     The likelihood is at its maximum over sigma² (RSS / n); the constant ``n (1 + log 2 pi)`` and the parameter sigma²,
     the same for every model, are left out, as in R's ``extractAIC``.
 
     - AIC and BIC: ``k edf`` with k = 2 and k = log(n).
-    - AICc: ``2 n (edf + 1) / (n - edf - 2) - 2``, which is ``n (n + edf) / (n - edf - 2)`` of Hurvich and Tsai less
-      n + 2, so that it tends to AIC where n is large.
-
-    Attributes
-    ----------
-    n : int
-        The number of observations.
-    k : float
-        The penalty per effective degree of freedom.
-    corrected : bool, default=False
-        Whether the penalty is that of AICc; ``k`` is then not used.
+    - AICc, where ``corrected``: ``2 n (edf + 1) / (n - edf - 2) - 2``, which is ``n (n + edf) / (n - edf - 2)`` of
+      Hurvich and Tsai less n + 2, so that it tends to AIC where n is large.
 
     References
     ----------

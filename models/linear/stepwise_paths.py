@@ -26,34 +26,19 @@ class GreedyPath:
     """Vectors taken one by one, each for its share of a target, and orthogonalised (Gram-Schmidt, in blocks).
 
     The share of vector j is ``(z_j' r)² / z_j' z_j``, z_j and the target r being orthogonal to those taken. A step
-    costs one product of the vectors left with the new direction q: lengths and products with r follow by
-    ``z_j' z_j - (z_j' q)²`` and ``z_j' r - (z_j' q)(q' r)``. The vectors are orthogonalised themselves, and both are
-    computed anew, every 32 steps, and earlier where a squared length has fallen to 1e-6 of what it was.
+    costs one product of the vectors left with the new direction q: lengths and products with r follow by ``z_j' z_j -
+    (z_j' q)²`` and ``z_j' r - (z_j' q)(q' r)``. The vectors are orthogonalised themselves, and both are computed anew,
+    every 32 steps, and earlier where a squared length has fallen to 1e-6 of what it was.
 
     Forward selection takes the columns of the design with the largest share of the target: that is by how much the RSS
     falls. Backward elimination takes the rows of the pseudo-inverse with the least share of the fitted coefficients:
     with A = QR and U = R^-1 (its rows u_j), t = U Q'b and (A'A)^-1 = UU', so that t_j² / (A'A)^-1_jj, by which the RSS
     rises without column j, is the share of u_j in Q'b; and what is orthogonal to u_j is the pseudo-inverse without j.
 
-    Parameters
-    ----------
-    vectors, target : ndarray of shape (p, d), (d,)
-        The vectors are C-contiguous and overwritten.
-    columns : ndarray of shape (p,)
-        What the vectors are called, in ascending order.
-    largest : bool
-        Whether the vector with the largest share is next, or that with the least.
-    rss, floor : float
-        The residual sum of squares before the first step, and the least there is.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (0,) or (p,)
-        The columns of the model that the path begins with.
-    order : list of int
-        The columns taken so far.
-    rss : list of float
-        The residual sum of squares before the first and after each step.
+    ``vectors`` (p, d), C-contiguous, are overwritten; ``columns`` (p,) are what they are called, in ascending order,
+    and then those of the model that the path begins with: none, or all. The vector with the largest share is next, or
+    that with the least; ``order`` are the columns taken so far, ``rss`` the residual sums of squares before the first
+    and after each step, of which ``floor`` is the least there is.
     """
 
     def __init__(

@@ -27,17 +27,10 @@ _EPS = float(np.finfo(np.float64).eps)
 class Triangular:
     """A weighted least-squares problem reduced by QR: ``|A t - b|²`` is the weighted RSS of scaled coefficients ``t``.
 
-    Attributes
-    ----------
-    A : ndarray of shape (k, q), columns contiguous
-        The design with columns of length 1 (0 for a column without variation); k = min(n, q + 1) where it was reduced,
-        else n. In the centred form q = p and the intercept is implied; in the non-negative form column 0 is the
-        intercept and q = p + 1.
-    b : ndarray of shape (k,)
-    scale : ndarray of shape (q,)
-        The length of each column of the weighted design: coefficient = t / scale.
-    floor : float
-        An RSS below this is rounding error of a perfect fit.
+    A (k, q), columns contiguous, is the design with columns of length 1 (0 for a column without variation); k = min(n,
+    q + 1) where it was reduced, else n. In the centred form q = p and the intercept is implied; in the non-negative
+    form column 0 is the intercept and q = p + 1. ``scale`` (q,) is the length of each column of the weighted design:
+    coefficient = t / scale. An RSS below ``floor`` is rounding error of a perfect fit.
     """
 
     A: np.ndarray

@@ -274,26 +274,13 @@ class CleanedTraces:
         campaigns: Mapping[str, str] | None = None,
         unreadable: tuple[str, ...] = (),
     ) -> Self:
-        """Clean traces together, and summarise what is left as measurements.
+        """Clean traces, by label, together (several are repeated runs), and summarise what is left as measurements.
 
-        Parameters
-        ----------
-        traces : mapping of str to Annotated
-            Label -> trace; several are repeated runs.
-        options : CleanOptions
-            With a rule of epochs only the steps count: an epoch without some of its kernels is none, so outliers and
-            warm-up stay in.
-        join : bool
-            The traces are runs of one program that profile different kernels or counters: they are matched kernel by
-            kernel, must not contradict each other, and counters go to every run with times.
-        full : DataFrame, optional
-            Every kernel of the program (`joining.merge_coverage`).
-        rule : EpochRule, optional
-            A row for each epoch instead of each operator and shape.
-        campaigns : mapping of str to str, optional
-            Label -> name of the campaign in the table.
-        unreadable : tuple of str
-            Goes along.
+        With ``join`` they are runs of one program that profile different kernels or counters: they are matched kernel
+        by kernel, must not contradict each other, and counters go to every run with times; ``full`` then has every
+        kernel of the program (`joining.merge_coverage`). A ``rule`` gives a row for each epoch instead of each operator
+        and shape; only the steps count: an epoch without some of its kernels is none, so outliers and warm-up stay in.
+        ``campaigns`` are names in the table by label, ``unreadable`` goes along.
         """
         if rule is not None:
             options = CleanOptions(None, options.steps, False, False, options.level)
