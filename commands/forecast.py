@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 from typer.core import TyperGroup
@@ -135,6 +135,14 @@ RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a 
 MODEL: Final = "MODEL"  # what the command is listed as that is meant where no other is named
 
 
+class _Nameless(typer.Context):
+    """Of a command that is not called by its name: its usage has one blank where the name would stand, not two."""
+
+    @property
+    def command_path(self) -> str:
+        return super().command_path.rstrip()
+
+
 class _Model(TyperGroup):
     """Takes what is no command as the model of one."""
 
@@ -149,7 +157,10 @@ class _Model(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return "" if name == MODEL else name, command, rest
+        if name != MODEL:
+            return name, command, rest
+        cast("Any", command).context_class = _Nameless
+        return "", command, rest
 
 
 app = typer.Typer(cls=_Model, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
