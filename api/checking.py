@@ -618,7 +618,8 @@ def _candidates(model: TrainedModel, frame: pd.DataFrame) -> tuple[pd.DataFrame,
     """Return what could be measured, and which of it the data already hold for the target."""
     host, target = model.recipe.host, model.recipe.target
     if host is None:
-        return fill_text(one_per_problem(frame.assign(device=target.name))[0]), np.zeros(len(frame), dtype=bool)
+        rows = fill_text(one_per_problem(frame.assign(device=target.name))[0])
+        return rows, np.zeros(len(rows), dtype=bool)
     rows = one_per_problem(rows_of(frame, host.name), model.recipe.metric)[0]
     theirs = frame[frame["device"].eq(target.name)]
     if theirs.empty:

@@ -210,6 +210,8 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                     "node_gpus": question.node_gpus, "memory_utilisation": question.memory_utilisation,
                 }  # fmt: skip
                 try:
+                    if size > 1:
+                        gpu.require("link_bw_gbs")  # messages between GPUs pass over these links
                     setting = complete(asked)
                     memory = inference_memory(setting)
                 except FlopcastError as error:

@@ -99,3 +99,9 @@ def test_candidates_that_are_all_measured_say_so(run: Path, tmp_path: Path) -> N
     assert code == 2
     assert "all 8" in errors
     assert "MI355X" in errors
+
+
+def test_repeats_among_the_shapes_of_a_run_without_a_host_are_one_candidate() -> None:
+    rows = host_rows(range(1, 6)).assign(device="MI355X")
+    alone = fc.train(rows, target="MI355X", models=["Additive"], jobs=1)
+    assert len(fc.advise(alone, pd.concat([rows, rows], ignore_index=True), rows=3).batch) == 3

@@ -182,3 +182,12 @@ def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3", "x=2"):
         with pytest.raises(FlopcastError):
             prices(wrong)
+
+
+def test_a_gpu_without_links_serves_alone_and_replicas_of_it_more() -> None:
+    found = choose(asked(gpus=(find("L40S"),), counts=(1, 2), tpot_ms=50.0), served)
+    assert set(found.ways["tp"]) == {1}
+    assert set(found.ways["gpus"]) == {1, 2}
+    assert (found.ways[["ttft_ms", "tpot_ms"]] > 0).all(axis=None)
+    with pytest.raises(DataError, match="all links, one way"):
+        choose(asked("llama-3.1-70b", gpus=(find("L40S"),), counts=(4,), tpot_ms=50.0), served)
