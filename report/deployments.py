@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..workloads.deployments import HOLDS, PACES_MS, Choice, Question
+from ..workloads.deployments import HOLDS, PACES_MS, Choice, Question, surest
 from .document import (
     Column,
     Document,
@@ -128,15 +128,19 @@ def _surer(choice: Choice) -> list[str]:
             f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, {way(one)}{cost(one)}"
             for one in others
         ]
-    found, first, sure = [], best.iloc[0], best[best["holds"] >= SURE]
-    if first["holds"] < SURE and sure.empty:
+    found, first, sure = [], best.iloc[0], surest(choice, SURE)
+    if asked.rate is not None and math.isinf(first["concurrency"]):
+        ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
+        found.append(f"It ends {_figure(ended)} requests a second at most.")
+    if first["holds"] < SURE and sure is not None:
+        fewer = "" if asked.rate is not None else f", {_figure(sure['concurrency'])} requests under way and "
+        fewer += f"{_figure(sure['tokens_per_s_per_gpu'])} tokens/s per GPU," if fewer else ""
+        found.append(f"To be surer: {way(sure)}{fewer} holds with {_sure(sure)}{cost(sure)}")
+    elif HOLDS <= first["holds"] < SURE:
         found.append(f"None holds with {share(SURE, 0)} or more.")
-    elif first["holds"] < SURE:
-        one = sure.iloc[0]
-        found.append(f"To be surer: {way(one)} holds with {_sure(one)}{cost(one)}")
     for gpu, own in best.groupby("gpu", sort=False):
         one = own.iloc[0]
-        if gpu != first["gpu"] and (sure.empty or one.name != sure.index[0]):
+        if gpu != first["gpu"] and (sure is None or way(one) != way(sure)):
             nearest = "" if one["holds"] >= HOLDS else "none holds, the nearest: "
             found.append(f"{gpu}: {nearest}{way(one)} holds with {_sure(one)}{cost(one)}")
     return found

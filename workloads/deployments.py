@@ -163,20 +163,37 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         for place, one in enumerate(found)
         for count in question.counts
         if count % one.setting.gpus == 0
-        # without a rate to share, replicas are as good as one of them: the largest that divides the GPUs stand for all
-        and (question.rate is not None or one.setting.gpus == max(dividing[one.setting.gpu.name, count]))
+        # without a rate to share, replicas are as good as one of them: an instance is told of once, of the fewest GPUs,
+        # and each number of them has the largest that divides it
+        and (
+            question.rate is not None
+            or count == min(other for other in question.counts if other % one.setting.gpus == 0)
+            or one.setting.gpus == max(dividing[one.setting.gpu.name, count])
+        )
     ]
     every = drawn.at_rate(ways) if question.rate is not None else drawn.closed(ways)
     if question.limited:
         best = _best(question, every)
     else:
-        paced = [single[single["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
+        fitting = every[~every["queued"]]
+        paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
         best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
         if best.empty:
             users = min(question.concurrency)
             why = f"no way has room for {users:,} requests under way and gives each a token within {PACES_MS[0]:g} ms"
             raise DataError(f"{question.model.name}: {why}: ask with limits (ttft, tpot), or of fewer (concurrency)")
+        told = set(paced[0]["concurrency"] / paced[0]["replicas"])
+        if slow := [n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY]:
+            text = f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, or no token within "
+            text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
+            notes.append(remark("beyond-paces", text, concurrency=tuple(slow)))
     return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
+
+
+def surest(choice: Choice, share: float) -> pd.Series | None:
+    """Return the cheapest of all ways that hold with a share of the distribution or more; None where none does."""
+    ranked = _ranked(choice.question, choice.ways[choice.ways["holds"] >= share])
+    return None if ranked.empty else ranked.iloc[0]
 
 
 def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
@@ -303,7 +320,7 @@ class _Drawn:
         asked = self.question
         assert asked.rate is not None
         middles = np.empty((len(ways), 3, 3))  # of requests under way, first token, further tokens
-        holds = np.empty(len(ways))
+        holds, ended = np.empty(len(ways)), np.empty((len(ways), 3))  # requests that a replica ends in a second
         for row, (place, replicas) in enumerate(ways):
             own, rates = asked.rate / replicas, np.maximum.accumulate(self._rates(place), axis=1)
             carried = rates[:, -1] >= own
@@ -327,8 +344,8 @@ class _Drawn:
                 held &= values <= limit if limit is not None else True
             holds[row] = held.mean()
             middles[row] = np.quantile(found, self.sides, axis=1, method="lower").T
-        tokens = np.array([[asked.rate / replicas * asked.output_len] * 3 for _, replicas in ways])
-        return self._table(ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], tokens, holds)
+            ended[row] = np.quantile(np.minimum(own, rates[:, -1]), self.sides, method="higher")
+        return self._table(ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], ended * asked.output_len, holds)
 
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
@@ -393,13 +410,23 @@ def _front(ways: pd.DataFrame) -> list[int]:
 
 def _best(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest way that holds of each GPU, engine and number of GPUs, else the nearest, in that order."""
+    return _ranked(question, ways).drop_duplicates(["gpu", "engine", "gpus"]).reset_index(drop=True)
+
+
+def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
+    """Return ways in order: those that hold by cost, the others by how surely, then by how far they are off."""
     held = ways["holds"] >= HOLDS
     if question.rate is not None:
         price = ways["gpu"].map(question.price.of) if question.price else 1.0
         cost = ways["gpus"] * price
+        off = question.rate * question.output_len / (ways["tokens_per_s_per_gpu"] * ways["gpus"])
     else:
         cost = ways["cost_per_million"] if question.price else 1.0 / ways["tokens_per_s_per_gpu"]
+        off = pd.Series(1.0, index=ways.index)
+    for limit, name in ((question.ttft_ms, "ttft_ms"), (question.tpot_ms, "tpot_ms")):
+        if limit is not None:
+            off = off.combine((ways[name] / limit).where(np.isfinite(ways[name]), 0.0), max)
     surest = -ways["holds"]
-    order = pd.DataFrame({"held": ~held, "first": cost.where(held, surest), "surest": surest})
-    ordered = ways.loc[order.sort_values(["held", "first", "surest"], kind="stable").index]
-    return ordered.drop_duplicates(["gpu", "engine", "gpus"]).reset_index(drop=True)
+    first, second = cost.where(held, surest.round(2)), surest.where(held, off)
+    order = pd.DataFrame({"held": ~held, "first": first, "second": second})
+    return ways.loc[order.sort_values(["held", "first", "second"], kind="stable").index]

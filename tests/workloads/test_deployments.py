@@ -13,7 +13,7 @@ from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.hardware import GPU, find
 from flopcast.remarks import remark
 from flopcast.workloads import known_models
-from flopcast.workloads.deployments import Choice, Question, choose
+from flopcast.workloads.deployments import Choice, Question, choose, surest
 from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, prices, quantity
 from flopcast.workloads.serving_model import Served, served
 
@@ -191,3 +191,47 @@ def test_a_gpu_without_links_serves_alone_and_replicas_of_it_more() -> None:
     assert (found.ways[["ttft_ms", "tpot_ms"]] > 0).all(axis=None)
     with pytest.raises(DataError, match="all links, one way"):
         choose(asked("llama-3.1-70b", gpus=(find("L40S"),), counts=(4,), tpot_ms=50.0), served)
+
+
+def growing(rows: pd.DataFrame, gpu: GPU) -> Served:
+    """Return times that grow with the requests under way of an instance, and fall with the GPUs that share a layer."""
+    tpot = ((5.0 + rows["concurrency"]) / rows["tp"]).to_numpy()
+    return Served(10.0 * tpot, tpot, np.full(len(rows), 0.2), np.full(len(rows), 0.2))
+
+
+def test_without_a_rate_smaller_instances_stand_for_a_number_that_is_none_of_theirs() -> None:
+    question = asked(counts=(8,), dtypes=("bf16",))
+    found = choose(question, growing)
+    assert set(found.ways["tp"]) == {1, 2, 4, 8}
+    assert set(found.ways["gpus"]) == set(found.best["gpus"]) == {8}
+    assert set(choose(replace(question, tpot_ms=50.0), growing).best["gpus"]) == {8}
+
+
+def test_fewer_requests_under_way_are_surer_where_the_most_barely_hold() -> None:
+    found = choose(asked(counts=(1,), dtypes=("bf16",), tpot_ms=37.0), growing)
+    sure = surest(found, 0.9)
+    assert found.best.loc[0, "concurrency"] == 32
+    assert found.best.loc[0, "holds"] == pytest.approx(0.5)
+    assert sure is not None
+    assert sure["concurrency"] == 23
+    assert surest(found, 1.1) is None
+
+
+def test_what_cannot_end_the_requests_gives_the_tokens_that_it_ends() -> None:
+    price = Prices({"": 2.0})
+    question = asked(counts=(1,), rate=12.0, output_len=101, concurrency=(1, 8), dtypes=("bf16",), price=price)
+    one = choose(question, constant(100.0, 10.0)).best.loc[0]
+    assert one["tokens_per_s_per_gpu"] == pytest.approx(8 / 1.1 * 101)
+    assert one["cost_per_million"] == pytest.approx(2.0 / 3600 / (8 / 1.1 * 101) * 1e6)
+
+
+@pytest.mark.parametrize("rate", [None, 1.0])
+def test_where_none_holds_the_nearest_is_the_quickest(rate: float | None) -> None:
+    best = choose(asked(counts=(8,), rate=rate, ttft_ms=1e-3), growing).best
+    assert best.loc[0, "tp"] == 8
+
+
+def test_requests_under_way_that_no_pace_tells_of_are_named() -> None:
+    found = choose(asked(counts=(1,), concurrency=(1, 4096), dtypes=("bf16",)), growing)
+    (told,) = (note for note in found.remarks if note.code == "beyond-paces")
+    assert told.values["concurrency"] == (4096,)
