@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -34,43 +34,18 @@ from ..report.document import Document
 from ..report.html import Shown, page
 from ..report.notebook import Figures, framed
 from ..report.predictions import Identity, write_file
-from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder, read_run
+from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder
 from ..report.training import left_out, training_document
 from ..table.conditions import Where
 from ..table.measurements import fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
 from ..workers import one_thread
 from .devices import device
+from .predicting import RunLike, run_of
 from .tables import Data, items, load_measurements, names_of
 
 FILES = ("check.json", "check.html")
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
-
-
-class Trained(Protocol):
-    """A run with its evidence and its model (`training.Run`)."""
-
-    metrics: dict[str, Any]
-    predictions: pd.DataFrame
-    trained: TrainedModel
-    folder: Path | None
-
-    def save(self, folder: str | Path) -> None:
-        """Write the run folder."""
-
-
-@dataclass
-class _Stored:
-    """A run folder as `Trained`."""
-
-    metrics: dict[str, Any]
-    predictions: pd.DataFrame
-    trained: TrainedModel
-    folder: Path | None
-
-    def save(self, folder: str | Path) -> None:
-        assert self.folder is not None
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ class Check(Shown):
     found: Checked
     rows: pd.DataFrame
     facts: CheckFacts
-    run: Trained
+    run: RunLike
     measured: Measurements
     learnt: Shown | None = None
 
@@ -190,7 +165,7 @@ class Check(Shown):
 
 
 def check(
-    run: str | Path | Trained,
+    run: str | Path | RunLike,
     data: Data,
     *,
     host: str | None = None,
@@ -295,21 +270,12 @@ def check(
     return Check(found, rows, facts, checked, measured)
 
 
-def run_of(run: str | Path | Trained) -> Trained:
-    """Return a run, or that of a folder; a ParameterError for anything else."""
-    if isinstance(run, str | Path):
-        return _Stored(*read_run(Path(run)), TrainedModel.load(Path(run)), Path(run))
-    if isinstance(getattr(run, "trained", None), TrainedModel):
-        return run
-    raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-
-
 def _host(model: TrainedModel) -> str | None:
     return model.recipe.host.name if model.recipe.host else None
 
 
 def _scored(
-    run: Trained, frame: pd.DataFrame, host: str | None, device: str, group: Sequence[str] | None, level: float
+    run: RunLike, frame: pd.DataFrame, host: str | None, device: str, group: Sequence[str] | None, level: float
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
     model = run.trained
@@ -346,7 +312,7 @@ def _scored(
     return kept, {**lost, "not_predicted": dict(Counter(unable).most_common())}
 
 
-def _own_host(run: Trained, frame: pd.DataFrame, rows: pd.DataFrame, level: float) -> dict[str, Any]:
+def _own_host(run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float) -> dict[str, Any]:
     """Return what the run errs by from its own host and from the other one, on the workloads that both measured."""
     own = _host(run.trained)
     if own is None or not frame["device"].eq(own).any():
@@ -363,7 +329,7 @@ def _own_host(run: Trained, frame: pd.DataFrame, rows: pd.DataFrame, level: floa
     return {"common_rows": len(both), "other_e_out": errors[0], "own_e_out": errors[1]}
 
 
-def _of_model(run: Trained) -> pd.DataFrame:
+def _of_model(run: RunLike) -> pd.DataFrame:
     """Return the out-of-fold predictions of the saved model."""
     rows = run.predictions[run.predictions["model"] == run.metrics["model"]["name"]]
     return rows[np.isfinite(rows["predicted"]) & rows["predicted"].gt(0)]
@@ -418,7 +384,7 @@ class Advice:
 
 
 def advise(
-    run: str | Path | Trained,
+    run: str | Path | RunLike,
     candidates: Data,
     *,
     rows: int | None = None,
@@ -557,7 +523,7 @@ def advise(
 
 
 def needed(
-    run: str | Path | Trained, need: float, candidates: Data = (), *, half_width: float | None = None, **settings: Any
+    run: str | Path | RunLike, need: float, candidates: Data = (), *, half_width: float | None = None, **settings: Any
 ) -> Need:
     """Say whether a run errs by no more than is needed, and how many more rows of the target would reach that.
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from ..evaluation.paired import (
 )
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
-from ..readers import Options, TraceFailure, read_traces
+from ..readers import Options, traces_of
 from ..readers.labels import canonical_device
 from ..remarks import Remark
 from ..report.comparing import (
@@ -52,18 +52,11 @@ from ..traces.summary import Annotated, with_possible_times
 from .answers import WAY, Prediction, read_answers, read_predictions
 from .deployments import Deployments
 from .forecasting import Forecasts
+from .predicting import RunLike
 from .projecting import ProjectedTrace
 from .tables import load_measurements
 
 FILES = ("compare.json", "compare.html")
-
-
-class Evidence(Protocol):
-    """A run (`training.Run`)."""
-
-    metrics: dict[str, Any]
-    predictions: pd.DataFrame
-    folder: Path | None
 
 
 @dataclass(frozen=True)
@@ -231,7 +224,7 @@ class SeveralComparison(Shown):
         )
 
 
-Given = str | Path | Evidence | ProjectedTrace | Forecasts | Deployments | Prediction
+Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
 def compare(
@@ -563,12 +556,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
 
 def _traces(path: Path, options: Options) -> list[Annotated]:
     """Return the traces of a file or folder."""
-    found = []
-    for label, trace in read_traces([path], options=options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        found.append(with_possible_times(trace, label))
-    return found
+    return [with_possible_times(trace, label) for label, trace in traces_of([path], options)]
 
 
 def _one(found: list[Annotated], path: Path) -> Annotated:

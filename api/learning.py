@@ -30,9 +30,8 @@ from ..report.html import Shown
 from ..report.learning import curve_document
 from ..table.conditions import Where
 from ..table.problems import HOST
-from .checking import Trained as RunLike
-from .checking import run_of
 from .devices import Device, device
+from .predicting import RunLike, run_of
 from .tables import Data, load_measurements, names_of
 from .training import Run, Trained, as_prior, trained_model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -48,16 +49,43 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Trained(Protocol):
-    """A run with its model (`training.Run`)."""
+class RunLike(Protocol):
+    """A run with its evidence and its model (`training.Run`)."""
 
-    folder: Path | None
-    trained: TrainedModel
     metrics: dict[str, Any]
+    predictions: pd.DataFrame
+    trained: TrainedModel
+    folder: Path | None
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run folder."""
+
+
+@dataclass
+class _Stored:
+    """A run folder as `RunLike`."""
+
+    metrics: dict[str, Any]
+    predictions: pd.DataFrame
+    trained: TrainedModel
+    folder: Path | None
+
+    def save(self, folder: str | Path) -> None:
+        assert self.folder is not None
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+
+
+def run_of(run: str | Path | RunLike) -> RunLike:
+    """Return a run, or that of a folder; a ParameterError for anything else."""
+    if isinstance(run, str | Path):
+        return _Stored(*read_run(Path(run)), TrainedModel.load(Path(run)), Path(run))
+    if isinstance(getattr(run, "trained", None), TrainedModel):
+        return run
+    raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
 def predict(
-    run: str | Path | Trained,
+    run: str | Path | RunLike,
     data: Data,
     *,
     interval: float = 0.9,
@@ -129,11 +157,9 @@ def predict(
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
     with one_thread():  # small trees by the hundred: threads would wait for each other
         if isinstance(run, str | Path):
-            model, name = TrainedModel.load(Path(run)), str(run)
-        elif isinstance(getattr(run, "trained", None), TrainedModel):
-            model, name = run.trained, str(run.folder or "the run just trained")
+            model, name = TrainedModel.load(Path(run)), str(run)  # which needs none of the run's evidence
         else:
-            raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
+            model, name = run_of(run).trained, str(run.folder or "the run just trained")
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None)
         if target_cost is not None:
@@ -404,14 +430,6 @@ FILES: Final = ("explain.json", "explain.html")
 NEIGHBOURS: Final = 50  # trained rows that are named
 
 
-class Run(Protocol):
-    """A run (`training.Run`)."""
-
-    trained: TrainedModel
-    predictions: pd.DataFrame
-    metrics: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Explanation(Shown):
     """Why one workload is predicted as it is.
@@ -441,7 +459,7 @@ class Explanation(Shown):
 
 
 def explain(
-    run: str | Path | Run,
+    run: str | Path | RunLike,
     data: Data,
     row: int = 1,
     *,
@@ -479,10 +497,8 @@ def explain(
     True
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
-    if isinstance(run, str | Path):
-        model, (metrics, predictions) = TrainedModel.load(Path(run)), read_run(Path(run))
-    else:
-        model, metrics, predictions = run.trained, run.metrics, run.predictions
+    asked = run_of(run)
+    model, metrics, predictions = asked.trained, asked.metrics, asked.predictions
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
     rows, _ = read_rows(tables, units=unit, defaults=default, renames=rename, timed=recipe.host is not None)

@@ -24,7 +24,7 @@ from ..projection.comparison import Fidelity, Profiled
 from ..projection.comparison import fidelity as compare
 from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPlan, Profiler, plan_passes, proof
 from ..projection.passes import command as command_of
-from ..readers import Options, TraceFailure, read_traces
+from ..readers import Options, TraceFailure, read_traces, traces_of
 from ..report.document import Document
 from ..report.notebook import Figures, framed
 from ..report.profilers import counters_document, plan_document
@@ -235,11 +235,7 @@ def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
 
 def passes_of(path: Path, options: Options | None = None) -> dict[str, pd.DataFrame]:
     """Return the dispatch table of each trace of a folder; a DataError says that there is none, or one is damaged."""
-    found = {}
-    for label, trace in read_traces([path], options=options):
-        if isinstance(trace, TraceFailure):
-            raise trace.error
-        found[label] = trace.dispatches
+    found = {label: trace.dispatches for label, trace in traces_of([path], options)}
     if not found:
         raise DataError("no trace of a pass, and no table of durations: give one of them", source=str(path))
     return found

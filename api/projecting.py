@@ -32,7 +32,7 @@ from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
-from ..readers import Options, TraceFailure, read_traces
+from ..readers import Options, traces_of
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
@@ -408,9 +408,7 @@ class Inputs:
     def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
-        for label, trace in read_traces([Path(path) for path in traces], options=self.options):
-            if isinstance(trace, TraceFailure):
-                raise trace.error
+        for label, trace in traces_of([Path(path) for path in traces], self.options):
             yield label, with_possible_times(trace, label)
         if label is None:
             raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")

@@ -34,10 +34,10 @@ from . import (  # noqa: F401  (each registers its readers)
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
 from .parts import RowBatches, TogetherError, is_dataset, read_dataset, row_batches
-from .reading import Measurements, TraceFailure, read, read_rows, read_traces
+from .reading import Measurements, TraceFailure, read, read_rows, read_traces, traces_of
 
 __all__ = [
     "Measurements", "Note", "Options", "RawTable", "Reader", "RowBatches", "TogetherError", "TraceFailure",
     "TraceReader", "formats", "is_dataset", "read", "read_dataset", "read_rows", "read_traces", "readers",
-    "register", "row_batches",
+    "register", "row_batches", "traces_of",
 ]  # fmt: skip

@@ -478,6 +478,14 @@ def read_traces(
         yield source.label, trace
 
 
+def traces_of(paths: Sequence[Path | str], options: Options | None = None) -> Iterator[tuple[str, Annotated]]:
+    """Yield what `read_traces` does, in this process; the error of a trace that cannot be read is raised."""
+    for label, trace in read_traces(paths, options=options):
+        if isinstance(trace, TraceFailure):
+            raise trace.error
+        yield label, trace
+
+
 _OURS = {"device", "group", "library", "campaign", *TEXT_COLUMNS}
 _OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.metrics)}
 
