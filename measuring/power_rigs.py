@@ -412,7 +412,8 @@ class SimulatedGPU:
         step = min(self.interval_us / 500, *(load.us / 40 for load in self.loads), LAG_US / 20)
         times = self._now_us + step * np.arange(int((until_us - self._now_us) / step) + 2)
         active = np.clip((times - begin_us) / step, 0, 1) * (times < end_us[-1]) / slow
-        turn = np.searchsorted(end_us, times, side="right") % len(self.loads)
+        ended = np.diff(np.searchsorted(times, end_us), prepend=0, append=len(times))  # times before each end
+        turn = np.repeat(np.arange(len(ended)), ended) % len(self.loads)
         drawn = [_lagging(active * (turn == place), step / LAG_US) for place in range(len(self.loads))]
         above_w = np.sum([load.above_w[TOTAL] * one for load, one in zip(self.loads, drawn, strict=True)], axis=0)
         most_w = self.limit_w - IDLE_W

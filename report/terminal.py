@@ -136,7 +136,7 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
 
 def _fitting(table: Table, room: int, console: Console) -> Table | None:
     """Return a table with as many rows as fit, three at least; else None."""
-    count = min(len(table.rows), table.shown or len(table.rows))
+    count = min(len(table.rows), table.shown or len(table.rows), max(room, 3))  # a row takes a line at least
     while count >= min(3, len(table.rows)) and count:
         made = table if count == (table.shown or len(table.rows)) else replace(table, shown=count, rest=None)
         over = _lines(Document(opening=[made]), console) - room

@@ -29,7 +29,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
@@ -70,13 +70,24 @@ class Teachers:
         return vars(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """One training curve: the part a law is fitted to, and the larger sizes it is tried on."""
+    """One training curve: the part a law is fitted to, the larger sizes it is tried on. Equal by what they hold."""
 
     whole: Curve
     known: Curve
     sizes: FloatArray
+
+    @cached_property
+    def _held(self) -> tuple[object, ...]:
+        values = (*vars(self.whole).values(), *vars(self.known).values(), self.sizes)
+        return tuple(one.tobytes() if isinstance(one, np.ndarray) else repr(one) for one in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Case) and self._held == other._held
+
+    def __hash__(self) -> int:
+        return hash(self._held)
 
     @property
     def observed(self) -> FloatArray:
@@ -250,14 +261,7 @@ class ScalingLaw(ABC):
         return [self._case_error(case) for case in cases]
 
     def _case_error(self, case: Case) -> FloatArray:
-        law = type(self)(training=())
-        try:
-            law._check(case.known)
-            law.curve_ = case.known
-            law._fit(case.known)
-        except DataError:
-            return np.full(len(case.sizes), np.inf)
-        return log_ratio(case.observed, law._predict(case.sizes))
+        return _tried(type(self), case)
 
     def _interval_notes(self) -> list[Remark]:
         teachers = self._cases[1]
@@ -272,6 +276,19 @@ class ScalingLaw(ABC):
 
     @abstractmethod
     def _predict(self, sizes: FloatArray) -> FloatArray: ...
+
+
+@lru_cache(4096)
+def _tried(kind: type[ScalingLaw], case: Case) -> FloatArray:
+    """Return the errors of a law at a training case: every curve that is predicted asks for the same cases."""
+    law = kind(training=())
+    try:
+        law._check(case.known)
+        law.curve_ = case.known
+        law._fit(case.known)
+    except DataError:
+        return np.full(len(case.sizes), np.inf)
+    return log_ratio(case.observed, law._predict(case.sizes))
 
 
 class Proportional(ScalingLaw):

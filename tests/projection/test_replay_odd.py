@@ -82,7 +82,7 @@ def tables(
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 9), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 5), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(kind: str, seeds: range) -> None:
     for seed in seeds:
