@@ -293,7 +293,12 @@ def forecast(
 
 
 def calibrate(
-    cases: str | PathLike[str] | pd.DataFrame, *, name: str = "own", prior: str | None = None, source: str = ""
+    cases: str | PathLike[str] | pd.DataFrame,
+    *,
+    name: str = "own",
+    prior: str | None = None,
+    source: str = "",
+    default: Mapping[str, str] | None = None,
 ) -> Release | ServingModel:
     """Fit the constants of a software release to measured runs, or add runs of serving to what was learnt of others.
 
@@ -312,6 +317,8 @@ def calibrate(
         of a new setting sharpen. For runs of serving a file of `ServingModel.save`, by default the model that ships.
     source : str, default ""
         Where the runs are from, kept with the constants.
+    default : mapping of str to str, optional
+        Columns that files of serving lack, as `read` takes them: ``{"device": "MI300X", "tp": "8"}``.
 
     Returns
     -------
@@ -331,7 +338,7 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
-    if (runs := _served(cases)) is not None:
+    if (runs := _served(cases, default)) is not None:
         return (shipped() if prior is None else load_serving(Path(prior))).calibrated(runs)
     asked = list(_read(cases))
     parts, seconds, settings = [], [], []
@@ -372,7 +379,7 @@ def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Fore
     return before, now
 
 
-def _served(cases: str | PathLike[str] | pd.DataFrame) -> pd.DataFrame | None:
+def _served(cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str] | None) -> pd.DataFrame | None:
     """Return runs of serving, complete; None for cases with a column ``measured``."""
     if isinstance(cases, pd.DataFrame):
         if "measured" in cases:
@@ -381,7 +388,7 @@ def _served(cases: str | PathLike[str] | pd.DataFrame) -> pd.DataFrame | None:
         return None
     from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
 
-    found = load_measurements(cases).frame
+    found = load_measurements(cases, default=default).frame
     return described(found[found["op"] == SERVING])[0]
 
 

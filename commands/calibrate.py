@@ -24,6 +24,7 @@ def command(
     out: Annotated[Path, opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o")],
     name: Annotated[str, opt.option("Name of the release.")] = "own",
     prior: Annotated[str | None, opt.option("A known release to start from: one or two runs then sharpen it.")] = None,
+    default: opt.DefaultOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
@@ -39,7 +40,7 @@ def command(
     from ..workloads.releases import as_toml
     from ..workloads.serving_model import ServingModel
 
-    found = calibrate(cases, name=name, prior=prior, source=cases.name)
+    found = calibrate(cases, name=name, prior=prior, source=cases.name, default=opt.parse_defaults(default))
     learnt = isinstance(found, ServingModel)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError("out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}")

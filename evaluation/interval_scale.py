@@ -32,6 +32,7 @@ MOST_ROWS: Final = 15_000  # rows, drawn at random, that it is learnt and judged
 SURE: Final = 2.0  # standard errors by which the interval score must fall
 LEAST_GROUPS: Final = 10  # groups below which no standard error can be trusted
 _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: chance hits say nothing of difficulty
+_FAR: Final = 300.0  # logarithm of a scale beyond which it, and what it widens, would overflow
 _TOLD: Final = 3  # features named
 _EXACT: Final = 1e-6  # |r| under which it is rounding
 _AT_ONCE: Final = 100_000  # rows of which all columns are held once more
@@ -64,7 +65,8 @@ class Difficulty:
 
     def _scale(self, columns: FloatArray) -> FloatArray:
         z = (columns - self.middle) / self.spread
-        return np.clip(np.exp(self.power * (self.intercept + z @ self.weights)), self.low, self.high)
+        exponent = np.clip(self.power * (self.intercept + z @ self.weights), -_FAR, _FAR)
+        return np.clip(np.exp(exponent), self.low, self.high)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
@@ -166,11 +168,11 @@ def _learn(
             found[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
         found = np.clip(found, *np.quantile(found, _LIMITS))
         for power in POWERS:
-            gains = plain - score(np.exp(power * found))
-            with np.errstate(over="ignore"):  # a scale may fail by orders of magnitude: then nothing is sure
-                sure = SURE * gains.std(ddof=1) / np.sqrt(len(plain))
-            if gains.mean() > max(sure, most):
-                most, best = float(gains.mean()), (asked, power, np.exp(power * found))
+            with np.errstate(over="ignore", invalid="ignore"):  # a scale may fail by any factor: then nothing is sure
+                gains = plain - score(np.exp(power * found))
+                mean, sure = float(gains.mean()), SURE * gains.std(ddof=1) / np.sqrt(len(plain))
+            if mean > max(sure, most):
+                most, best = mean, (asked, power, np.exp(power * found))
     if best is None:
         return None
     asked, power, scale = best

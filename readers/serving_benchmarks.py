@@ -266,23 +266,27 @@ class InferenceXReader(_Runs):
     marks = (b"hw", b"conc", b"mean_ttft", b"framework")
     taken = frozenset(
         {"hw", "conc", "isl", "osl", "model", "framework", "precision", "tp", "ep", "dp_attention", "disagg"}
-        | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu"}
+        | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu", "spec_decoding"}
+        | {"decode_tp", "decode_ep", "decode_dp_attention"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
-        """Return the run; with ``dp_attention`` every GPU has a copy of the attention."""
-        tp, ep = number(record.get("tp")), number(record.get("ep"))
+        """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
+        cut = {name: _first(record, name, f"decode_{name}") for name in ("tp", "ep", "dp_attention")}
+        tp, ep = number(cut["tp"]), number(cut["ep"])
+        drafted = str(record.get("spec_decoding") or "none").lower()
         engine = str(record.get("framework") or "").lower().removeprefix("dynamo-")
-        copies = str(record.get("dp_attention")).lower() == "true"
+        copies = str(cut["dp_attention"]).lower() == "true"
         precision = str(record.get("precision", "")).lower()
         a, b, _ = FORMATS.get(precision, (precision, precision, ""))
-        per_gpu = number(record.get("output_tput_per_gpu"))
+        per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
         return {
             "device": str(record.get("hw", "")).split("-")[0] or None,
             "model": record.get("model"),
             "engine": _ENGINES.get(engine, engine) or None,
             "client": "inferencex",
+            "variant": None if drafted == "none" else drafted,
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,
@@ -295,7 +299,7 @@ class InferenceXReader(_Runs):
             "ttft_ms": times["ttft"] and times["ttft"] * 1e3,
             "tpot_ms": times["tpot"] and times["tpot"] * 1e3,
             "duration_us": times["e2el"] and times["e2el"] * 1e6,
-            "output_tokens_per_s": per_gpu * tp if per_gpu is not None and tp is not None else None,
+            "output_tokens_per_s": per_gpu * gpus if per_gpu is not None and gpus is not None else None,
         }
 
 

@@ -103,6 +103,8 @@ def runs_document(
 
 def _choice(names: tuple[str, str], schemes: Sequence[SchemeComparison]) -> str:
     """Say which run to predict with: the one that errs less under every scheme in which they are told apart."""
+    if all(one.paired is None for one in schemes):
+        return "predict the same rows with both runs, and compare the files of predictions"
     told = [one.paired.difference for one in schemes if one.paired is not None and one.paired.apart]
     if not told:
         return "either run will do, or more measured rows tell them apart"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..errors import ParameterError
+from ..errors import ParameterError, UnknownGPUError
 from ..hardware import GPU, find
 
 MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "µs": 1e-3}
@@ -82,17 +82,28 @@ def prices(given: object) -> Prices:
         bare = _CURRENCY.sub("", text).strip()
         currencies.add(currency[0] if currency else "")
         free = bare.partition("/")[0].strip() in ("0", "0.0")
-        found[find(name).name if name else ""] = 0.0 if free else quantity("price", bare, PER_HOUR)
+        found[_named(name)] = 0.0 if free else quantity("price", bare, PER_HOUR)
     if len(currencies) > 1:
         raise ParameterError("price", f"must be in one currency, got {given!r}")
     return Prices(found, currencies.pop())
 
 
+def _named(name: str) -> str:
+    """Return the name of a known GPU, or the word as it is: that of a GPU of one's own."""
+    try:
+        return find(name).name if name else ""
+    except UnknownGPUError:
+        return name
+
+
 def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
     """Return prices, of which every GPU must have one where any has.
 
-    Raises ParameterError: a GPU has none.
+    Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no known GPU, and of none of these.
     """
+    gpus = list(gpus)
+    for name in set(priced.each) - {"", *(gpu.name for gpu in gpus)}:
+        find(name)
     if lacking := [gpu.name for gpu in gpus if priced and math.isnan(priced.of(gpu.name))]:
         raise ParameterError("price", f"must name every GPU, has none of {', '.join(lacking)}")
     return priced

@@ -29,7 +29,7 @@ from ..arrays import BoolArray, FloatArray
 from ..datasets import SERVING_MODEL
 from ..errors import DataError, FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
-from ..hardware import GPU
+from ..hardware import GPU, all_gpus
 from ..hardware import find as find_gpu
 from ..laws.serving_steps import SLOWED, Steps, steps
 from ..operators.kinds.serving_run import FIGURES
@@ -180,10 +180,11 @@ class ServingModel:
             [_factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES],
         )
         other = str(first[at][0])
+        kinds = [f"setting with {TWO_RUNS}" if one == TWO_RUNS else one for one in (widest, other)]
         runs = f"{self.about.get('runs', len(self.runs)):,} published runs"
         text = (
-            f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {widest}"
-            + (f", to the first token a {other}" if other != widest else "")
+            f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {kinds[0]}"
+            + (f", to the first token a {kinds[1]}" if other != widest else "")
             + f": 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
         )
         found = [
@@ -385,7 +386,7 @@ def points_of(rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, f
         "own requests": requests,
     }
     group = texts(rows, "group") if "group" in rows else groups(rows)
-    return Points(_named(rows), traits, found, np.asarray(group))
+    return Points(_named(rows, own), traits, found, np.asarray(group))
 
 
 def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, weights: str) -> float:
@@ -415,7 +416,7 @@ def groups(rows: pd.DataFrame) -> np.ndarray:
     return np.array([f"{engine}|{one}" for engine, one in zip(texts(rows, "engine"), way, strict=True)])
 
 
-def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     """Return what runs have in common with others (`Points.names`)."""
 
     def hashed(column: np.ndarray) -> np.ndarray:
@@ -428,7 +429,7 @@ def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
         return found
 
     words = {name: texts(rows, name).astype(object) for name in ("device", "engine", "engine_version", "dtype_b")}
-    kinds = {name: _kind(str(name)) for name in dict.fromkeys(words["device"])}
+    kinds = {name: _kind(str(name), own) for name in dict.fromkeys(words["device"])}
     for at, name in enumerate(("vendor", "architecture", "GPU")):
         words[name] = np.array([kinds[device][at] for device in words["device"]], dtype=object)
     words["group"] = np.asarray(texts(rows, "group") if "group" in rows else groups(rows), dtype=object)
@@ -459,8 +460,10 @@ def _named(rows: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
-def _kind(device: str) -> tuple[str, str, str]:
+def _kind(device: str, own: GPU | None) -> tuple[str, str, str]:
     """Return vendor, architecture and name of a GPU; of a superchip those of its GPU (GB200 is B200)."""
+    if own is not None and own.name == device and device not in {gpu.name for gpu in all_gpus()}:
+        return own.vendor or device, own.arch or device, device
     try:
         gpu = find_gpu(device)
     except FlopcastError:

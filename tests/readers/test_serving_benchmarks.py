@@ -65,6 +65,10 @@ def test_each_client_gives_its_setting_and_its_times(tmp_path: Path) -> None:
     assert row[["device", "tp", "dp", "ep"]].tolist() == ["MI355X", 1.0, 8.0, 8.0]
     assert row[["ttft_ms", "tpot_ms", "output_tokens_per_s"]].tolist() == [250.0, 20.0, 3200.0]
     assert row["duration_us"] == 160e6
+    apart = {name: value for name, value in INFERENCEX.items() if name not in ("tp", "ep", "dp_attention")}
+    decode = {"decode_tp": 4, "decode_ep": 2, "decode_dp_attention": "false", "spec_decoding": "mtp", "disagg": True}
+    row = read(tmp_path, apart | decode).frame.iloc[0]
+    assert row[["tp", "dp", "ep", "apart", "variant"]].tolist() == [4.0, 1.0, 2.0, "yes", "mtp"]
 
 
 def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:

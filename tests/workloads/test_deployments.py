@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.errors import DataError, FlopcastError, ParameterError, UnknownGPUError
 from flopcast.hardware import GPU, find
 from flopcast.remarks import remark
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, choose, surest
-from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, prices, quantity
+from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, prices, quantity
 from flopcast.workloads.serving_model import Served, served
 
 MI300X, H200 = find("MI300X"), find("H200")
@@ -179,9 +179,16 @@ def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     for wrong in ("-1", "0", "2 h", "soon", "nan"):
         with pytest.raises(ParameterError, match="ttft must be a number above 0"):
             quantity("ttft", wrong, MILLISECONDS)
-    for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3", "x=2"):
+    for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3"):
         with pytest.raises(FlopcastError):
             prices(wrong)
+
+
+def test_a_gpu_of_ones_own_is_priced_by_its_name() -> None:
+    own = replace(MI300X, name="MI375X")
+    assert check_priced(prices("MI375X=5,mi300x=4"), [own, MI300X]).of("MI375X") == 5
+    with pytest.raises(UnknownGPUError, match="MI375X"):
+        check_priced(prices("MI375X=5,MI300X=4"), [MI300X])
 
 
 def test_a_gpu_without_links_serves_alone_and_replicas_of_it_more() -> None:

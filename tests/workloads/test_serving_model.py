@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from flopcast.api.forecasting import calibrate, forecast
 from flopcast.datasets import SERVING_MODEL
 from flopcast.errors import DataError
+from flopcast.hardware import find
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described
 from flopcast.workloads.serving_model import (
@@ -71,6 +73,11 @@ def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
     assert [note.code for note in found.remarks] == ["serving-basis", "two-runs"]
 
 
+def test_a_gpu_of_ones_own_is_of_its_maker() -> None:
+    own = replace(find("MI355X"), name="MI375X")
+    assert shipped().served(asked({"device": "MI375X"}), own).basis == (f"{BASES[3]} and {NEW_RELEASE}",)
+
+
 def test_more_requests_take_longer_and_more_gpus_are_faster() -> None:
     found = shipped().served(asked({"concurrency": 4}, {"concurrency": 64}, {"concurrency": 4, "tp": 2}))
     assert found.tpot_ms[1] > found.tpot_ms[0]
@@ -82,6 +89,22 @@ def test_what_is_not_known_has_no_time() -> None:
     found = shipped().served(asked({}).assign(parameters=np.nan))
     assert np.isnan(found.tpot_ms[0])
     assert np.isnan(found.ttft_ms[0])
+
+
+def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_path: Path) -> None:
+    run = {
+        "tokenizer_id": "a", "model_id": "llama-3.1-70b", "max_concurrency": 4, "completed": 10, "mean_ttft_ms": 90.0,
+        "mean_tpot_ms": 12.0, "total_input_tokens": 10240, "total_output_tokens": 10240, "request_throughput": 0.3,
+    }  # fmt: skip
+    file, prior = tmp_path / "run.json", tmp_path / "small.parquet"
+    file.write_text(json.dumps(run))
+    small.save(prior)
+    with pytest.raises(DataError, match="give default device=NAME"):
+        calibrate(file, prior=str(prior))
+    stated = {"device": "MI300X", "dtype_a": "fp8", "tp": "8"}
+    own = calibrate(file, prior=str(prior), default=stated)
+    assert isinstance(own, ServingModel)
+    assert own.runs.iloc[-1][["device", "dtype_a", "tp"]].tolist() == ["MI300X", "fp8", 8]
 
 
 def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -> None:
