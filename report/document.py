@@ -27,6 +27,7 @@ Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error
 Kind = Literal["words", "name", "cut", "place", "prose", "number"]
 """What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where there is no room,
 of a place (file and line) pages keep the end, prose folds on pages too, numbers stand to the right and never fold."""
+Look = Literal["plain", "list", "answer"]
 Medium = Literal["both", "terminal", "page"]
 
 
@@ -147,7 +148,7 @@ class Lines(Part):
 
     shape: ClassVar[str] = "lines"
     lines: Sequence[Line]
-    look: Literal["plain", "list", "answer"] = "plain"
+    look: Look = "plain"
 
 
 @dataclass(frozen=True)
@@ -328,9 +329,9 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
-def lines(texts: Iterable[str], look: Literal["plain", "list", "answer"] = "plain", *, tone: Tone = "") -> Lines:
+def lines(texts: Iterable[str], look: Look = "plain", *, tone: Tone = "", medium: Medium = "both") -> Lines:
     """Return sentences that are all meant the same way."""
-    return Lines(tuple(Line(text, tone) for text in texts), look)
+    return Lines(tuple(Line(text, tone) for text in texts), look, medium=medium)
 
 
 def upcoming(*steps: str) -> Lines:

@@ -163,7 +163,7 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     described = lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer")
     measured = replace(described, medium="terminal")
-    clocks_of_page = Lines(lines([clocks]).lines, "list", medium="page")
+    clocks_of_page = lines([clocks], "list", medium="page")
     told = [*map(repr, profiles.left_out), *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes)]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
     own = [
@@ -172,7 +172,7 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
             [Figure(partial(power_figure, one), caption),
              Figure(partial(run_figure, one, one.components), WHOLE_RUN),
              *_step_figure(one),
-             Lines(lines([*description(one), *map(repr, one.notes)]).lines, "list", medium="page")],
+             lines([*description(one), *map(repr, one.notes)], "list", medium="page")],
             f"kernel-{place}",
             one.kernel[:40],
         )

@@ -680,8 +680,8 @@ def answered(
     return Document(
         title=title,
         lead=lead,
-        opening=[head, Lines(lines(said).lines, medium="terminal"), Lines(lines(said).lines, "answer", medium="page")],
-        sections=[*sections, Section("Notes", [Lines(lines(notes).lines, "list", medium="page")])],
+        opening=[head, lines(said, medium="terminal"), lines(said, "answer", medium="page")],
+        sections=[*sections, Section("Notes", [lines(notes, "list", medium="page")])],
         closing=[Lines(remarked(notes))],
         data=data,
     )

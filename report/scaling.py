@@ -84,7 +84,7 @@ def predictions_document(result: SizePredictions) -> Document:
         lead=f"fitted to sizes {fitted}; predicted at {targets}",
         opening=list(_headlines(result, lead))[:_HEADLINES],
         sections=[
-            Section("Measured and predicted", [Lines(lines([reading]).lines, medium="page"), curves, per_unit],
+            Section("Measured and predicted", [lines([reading], medium="page"), curves, per_unit],
                     "curves", "Curves"),
             Section("Errors of the laws", [_errors(result)], "laws", "Laws"),
             Section("Benchmark by benchmark", told, "benchmarks", "Benchmarks"),
@@ -178,7 +178,7 @@ def _errors(result: SizePredictions) -> Table | Lines:
     """Return the errors of the laws for a page, or why there are none."""
     if not (found := summarise(result)):
         nothing = "No target was measured, so there are no errors to show."
-        return Lines(lines([nothing]).lines, medium="page")
+        return lines([nothing], medium="page")
     heads = ("at", "benchmarks", "average, %", "max, %", "in interval")
     cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in found]
     return Table(columns("scenario", "law", numbers=heads), rows(cells), medium="page")
@@ -197,7 +197,7 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
             error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
             cells.append((law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error))
-        yield Lines(lines(description(one)).lines, "list", medium="page")
+        yield lines(description(one), "list", medium="page")
         yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")
 
 

@@ -198,7 +198,7 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
         title=f"{first['host']} → {', '.join(runs)}",
         lead=f"Predicted: {metric(first)}; a model for each target",
         sections=sections,
-        closing=[Lines(lines(saved or [_UNSAVED]).lines, medium="terminal")],
+        closing=[lines(saved or [_UNSAVED], medium="terminal")],
         footer=footer(next(iter(runs.values())).get("provenance") or {}),
         data={
             "schema": 1,
@@ -618,7 +618,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         Table(heads, rows(found), medium="page"),
         Lines([] if found else [Line("No row was rejected.")], medium="page"),
         irregular,
-        Lines(lines(said, tone="soft").lines, medium="page"),
+        lines(said, tone="soft", medium="page"),
     ]
     return Section("Rejected rows", parts, "data", "Data")
 
