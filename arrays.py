@@ -14,8 +14,6 @@ ObjectArray = NDArray[np.object_]
 def in_parts(count: int, most: int = 2**15) -> list[slice]:
     """Return slices of at most so many rows: what is worked out of a large table is then never as large.
 
-    Examples
-    --------
     >>> in_parts(5, 2)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """

@@ -14,8 +14,6 @@ from .remarks import Remark, remark
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
 
-    Examples
-    --------
     >>> nearest("rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
     ('did you mean roofline?', 'there are affine, roofline')
     """
@@ -27,8 +25,6 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
 def few(names: Iterable[object], most: int = 5) -> str:
     """Return the first names, and how many more there are.
 
-    Examples
-    --------
     >>> few("abc"), few("abcdefg"), few("abc", most=2)
     ('a, b, c', 'a, b, c, d, e and 2 more', 'a, b and 1 more')
     """
@@ -40,8 +36,6 @@ def few(names: Iterable[object], most: int = 5) -> str:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun.
 
-    Examples
-    --------
     >>> counted(1, "row"), counted(2000, "row"), counted(2, "activity", "activities")
     ('1 row', '2,000 rows', '2 activities')
     """
@@ -51,8 +45,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 def one_line(error: BaseException) -> str:
     r"""Return what happened in one line; frameworks add pages to theirs.
 
-    Examples
-    --------
     >>> one_line(RuntimeError("no memory\nat 0x1")), one_line(KeyError())
     ('RuntimeError: no memory', 'KeyError')
     """
@@ -63,8 +55,6 @@ def one_line(error: BaseException) -> str:
 def visible_text(text: str) -> str:
     r"""Return text that can be written: bytes of a file's name that are not UTF-8 are kept visible.
 
-    Examples
-    --------
     >>> visible_text("caf\udce9.csv")
     'caf\\udce9.csv'
     """

@@ -164,8 +164,6 @@ def write_csv(table: pa.Table, path: Path) -> None:
 def unguarded(text: str) -> str:
     """Return the text of a CSV cell, or a column's name, that `write_csv` or `whole_table` wrote as ``text``.
 
-    Examples
-    --------
     >>> unguarded("'=1+1"), unguarded("=1+1"), unguarded("'quoted'")
     ('=1+1', '=1+1', "'quoted'")
     """
@@ -337,8 +335,6 @@ def visible(text: str) -> str:
 
     These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that are no text.
 
-    Examples
-    --------
     >>> print(visible("gemm\x1b[31m"), visible("a\u202eb"))
     gemm\x1b[31m a\u202eb
     """

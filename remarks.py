@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need n
 class Remark:
     """One remark, reason or finding; remarks of equal code and values are equal and can be counted.
 
-    Examples
-    --------
     >>> found = remark("missing-value", "m is missing", feature="m")
     >>> found, found.code, found.values
     ([missing-value] m is missing, 'missing-value', {'feature': 'm'})
@@ -111,8 +109,6 @@ class Reasons:
 
     ``parts`` are the positions of rows, each once, and what is said of all of them (`Remark`), or of each (`Alike`).
 
-    Examples
-    --------
     >>> found = Reasons(3)
     >>> found.add([0, 2], remark("missing-value", "m is missing", feature="m"))
     >>> [len(said) for said in found.of_rows()], found.any().tolist()
@@ -179,8 +175,6 @@ class Reasons:
     def texts(self) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
         """Return the text of all that is said of each row, and `general` of what comes first; "" where nothing is.
 
-        Examples
-        --------
         >>> of_first = remark("missing-value", "m is missing"), remark("further-reasons", "and 2 more")
         >>> said, first = Reasons.of([of_first, ()]).texts()
         >>> said.tolist(), first.tolist()

@@ -170,8 +170,6 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     ``source`` is the file that errors name. Raises DataError: a column is missing, or a row has an answer without an
     interval.
 
-    Examples
-    --------
     >>> import flopcast as fc
     >>> found = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
     >>> again = read_table(found.table)

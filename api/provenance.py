@@ -92,8 +92,6 @@ def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> d
 def call_text(function: Any, given: Mapping[str, Any]) -> str:
     """Return a call of the front door as it would be written, without what is as by default or changes no result.
 
-    Examples
-    --------
     >>> import flopcast as fc
     >>> call_text(fc.gpu, {"name": Path("mine.toml")})
     "fc.gpu(name='mine.toml')"

@@ -189,8 +189,6 @@ def schema(op: str | None = None) -> pd.DataFrame:
 def template(op: str | None = None) -> pd.DataFrame:
     """Return a table to fill in: the columns of an operator, or of all, and a row of example for each.
 
-    Examples
-    --------
     >>> template("softmax").iloc[0].dropna().to_dict()
     {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096, 'cols': 8192}
     """

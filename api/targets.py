@@ -28,8 +28,6 @@ from .training import Run, train
 class Runs(Mapping[str, Run]):
     """A run per target, by its name, all from one host.
 
-    Examples
-    --------
     >>> import flopcast as fc
     >>> found = fc.train_each(host="MI355X", targets=["MI300X"], where={"m": (None, 64)}, models=["OLS"], jobs=1)
     >>> found["MI300X"].selected["name"] in ("OLS", *found["MI300X"].table["name"])

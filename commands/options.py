@@ -38,8 +38,6 @@ def gpu_names(incomplete: str) -> list[str]:
 
     Hyphens stand for the blanks in names, at which a shell would part them.
 
-    Examples
-    --------
     >>> gpu_names("MI300X,mi35")
     ['MI300X,mi350X', 'MI300X,mi355X']
     """
@@ -284,8 +282,6 @@ def parse_names(names: str | None, option: str, example: str) -> list[str] | Non
 
     Raises DataError if a name is empty.
 
-    Examples
-    --------
     >>> parse_names("OLS, Stack", "--models", "Additive,Stack")
     ['OLS', 'Stack']
     """
@@ -318,8 +314,6 @@ def parse_budget(budget: str | None) -> float | None:
 
     Raises DataError if it is not a positive number with one of these units.
 
-    Examples
-    --------
     >>> parse_budget("10m")
     600.0
     """
@@ -347,8 +341,6 @@ def parse_size(size: str) -> int:
 
     Raises DataError if it is not a positive number with one of these units.
 
-    Examples
-    --------
     >>> parse_size("500M")
     524288000
     """

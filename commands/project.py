@@ -154,8 +154,6 @@ def parse_network(text: str | None) -> tuple[float, float] | Path | None:
 
     Raises ParameterError: it is not two numbers.
 
-    Examples
-    --------
     >>> parse_network("50:400")
     (50.0, 400.0)
     """

@@ -240,8 +240,6 @@ def fixed_widening() -> Remark:
 def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:
     """Return ``exp((1 - share) log model + share log rule)``; what is not positive has no part in it.
 
-    Examples
-    --------
     >>> blend(np.array([2.0, 2.0, -1.0]), np.array([8.0, 8.0, 8.0]), np.array([0.0, 0.5, 0.5])).round(6).tolist()
     [2.0, 4.0, 8.0]
     """

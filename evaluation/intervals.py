@@ -288,8 +288,6 @@ def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     Too few scores for a level are as many draws from a normal distribution around zero: Student's t, and no less than
     the largest of them.
 
-    Examples
-    --------
     >>> conformal_quantile(np.arange(1.0, 21.0), [0.5, 0.9]).tolist()
     [11.0, 19.0]
     """

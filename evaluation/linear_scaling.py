@@ -252,8 +252,6 @@ def holm(values: ArrayLike) -> FloatArray:
 
     Holm (1979), Scandinavian Journal of Statistics 6:65.
 
-    Examples
-    --------
     >>> holm([0.03, 0.01, 0.04]).round(6).tolist()
     [0.06, 0.03, 0.06]
     """

@@ -72,8 +72,6 @@ def e_out(observed: ArrayLike, predicted: ArrayLike) -> float:
 def inlier_ratios(errors: ArrayLike, thresholds: Sequence[int] = THRESHOLDS) -> dict[str, float]:
     """Percentage of rows whose APE (in percent) is at most T, keyed by T as a string.
 
-    Examples
-    --------
     >>> inlier_ratios([0.5, 7.0, 7.0, 80.0], thresholds=(1, 10))
     {'1': 25.0, '10': 75.0}
     """
@@ -160,8 +158,6 @@ COST = "_target_cost_s"  # column: what measuring or simulating the target costs
 def speedup(target_s: Any, *own_s: Any) -> Any:
     """Return how many times less the costs on our side take together than the target; numbers or arrays, seconds.
 
-    Examples
-    --------
     >>> speedup(120.0, 10.0, 20.0)
     4.0
     """

@@ -64,8 +64,6 @@ def paired_difference(
 ) -> PairedDifference:
     """Compare the errors (%, n at least 1) of two predictors, row by row; ``seed`` is that of the swaps.
 
-    Examples
-    --------
     >>> found = paired_difference([5.0, 7.0, 6.0, 8.0], [4.0, 6.0, 5.0, 7.0], ["a", "a", "b", "b"])
     >>> found.difference, found.p_value
     (-1.0, 0.5)
@@ -257,8 +255,6 @@ def estimated_difference(
 
     The ratio is log-normal; the interval of the difference is that of its linearisation.
 
-    Examples
-    --------
     >>> one, other = Estimate(100.0, {"gemm": 0.2, "cpu": 0.03}), Estimate(90.0, {"gemm": 0.2, "cpu": 0.04})
     >>> found = estimated_difference(one, other, {"gemm"}, 0.9)
     >>> round(found.ratio, 3), round(found.ratio_lower, 3), round(found.ratio_upper, 3)

@@ -175,8 +175,6 @@ def select(
 def statement(entry: Mapping[str, Any]) -> str:
     """Return a selection (``selected`` of ``metrics.json``) in one line: the model, its error, who else might be best.
 
-    Examples
-    --------
     >>> statement({"name": "OLS", "e_out": 4, "interval": [3, 6], "level": 0.95, "tied": ["OLS"], "baseline": False})
     'OLS: 4.0 % [3.0, 6.0] at 95 % confidence'
     """

@@ -36,8 +36,6 @@ def kernel_family(name: str) -> str:
     last part, and the name ends before its first tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``:
     Composable Kernel, Tensile and FlyDSL, ROCm 6 and 7). MIOpen's solver names have none of these and stay.
 
-    Examples
-    --------
     >>> kernel_family("a8w8_blockscale_1x128x128_256x16x64x256_16x16_16x16_1x1_intrawave_v1")
     'a8w8_blockscale'
     >>> kernel_family("Cijk_Ailk_Bljk_SB_MT64x32x32_MI16x16x4x1_SN_1LDSB1")
@@ -345,8 +343,6 @@ BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
 def told_of(name: str) -> tuple[str, str, str]:
     """Return category, unit and meaning of a column of the matrix.
 
-    Examples
-    --------
     >>> told_of("memory.target_us")
     ('time', 'us', 'bytes / memory bandwidth of the target')
     >>> told_of("op=gemm"), told_of("counter.SQ_WAVES")

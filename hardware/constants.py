@@ -34,8 +34,6 @@ class Constant:
 def constant(name: str) -> Constant:
     """Return a constant of hardware/constants.toml.
 
-    Examples
-    --------
     >>> found = constant("launch.before_work")
     >>> found.value, found.unit
     (2.0, 'µs')

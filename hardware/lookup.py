@@ -63,8 +63,6 @@ def find(name_or_path: str | Path | GPU) -> GPU:
 def others_named(name: str) -> list[str]:
     """Return the other known GPUs that a short name could mean, in the order of the data file.
 
-    Examples
-    --------
     >>> find("H100").name, others_named("H100"), others_named("H100 SXM5")
     ('H100 SXM5', ['H100 PCIe'], [])
     """
@@ -137,8 +135,6 @@ def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
     The bandwidth of all links and that between two GPUs are of the same links: where one of them changes and nothing is
     said of the other, that changes in proportion.
 
-    Examples
-    --------
     >>> in_proportion(find("MI300X"), {"link_bw_gbs": 896.0})
     {'p2p_uni_gbs': 128.0}
     """

@@ -32,8 +32,6 @@ class Network:
     def nodes(self, ranks: float) -> int:
         """Return the nodes over which so many GPUs lie, the fewest.
 
-        Examples
-        --------
         >>> Network().nodes(64), Network(node_gpus=None).nodes(64)
         (8, 1)
         """

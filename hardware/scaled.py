@@ -84,8 +84,6 @@ def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None
 def halvings(size: int) -> list[int]:
     """Return the size halved as long as it is even, smallest first.
 
-    Examples
-    --------
     >>> halvings(304)
     [19, 38, 76, 152, 304]
     """

@@ -35,8 +35,6 @@ LAWS: Final = {**{name: f"computation.{name.replace('-', '_').upper()}" for name
 def law(name: str) -> Law:
     """Return the law of that name, its module loaded when it is first asked for.
 
-    Examples
-    --------
     >>> law("roofline").needs
     ('peak_tflops', 'memory_bw_gbs')
     """

@@ -67,8 +67,6 @@ def energy_interval(watts: float, seconds: Sequence[float], spread: float, level
 
     The logarithms of time and power are taken to err independently; ``spread`` is the standard deviation of the latter.
 
-    Examples
-    --------
     >>> [round(joule, 1) for joule in energy_interval(500.0, (2.0, 2.0, 2.0), 0.15, 0.9)]
     [781.4, 1279.8]
     """

@@ -254,8 +254,6 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
 def _release(word: str) -> float:
     """Return a release as a number that grows with it.
 
-    Examples
-    --------
     >>> _release("1.2.0rc6"), _release("v0.19"), _release("nightly")
     (10200.0, 1900.0, 0.0)
     """

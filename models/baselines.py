@@ -141,8 +141,6 @@ class ConstantRatio(_RelativeL1):
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     """Return the smallest value with at least half of the weight at or below it: the minimum of Σ w·|value - m|.
 
-    Examples
-    --------
     >>> weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0]))
     2.0
     """

@@ -37,8 +37,6 @@ class Part:
 def parts_of(model: Any, X: pd.DataFrame) -> list[Part]:
     """Return the parts of a fitted model's prediction of one row.
 
-    Examples
-    --------
     >>> X = pd.DataFrame({"work": [1.0, 2.0, 4.0]})
     >>> model = AdditiveTime().fit(X, [5, 7, 11])
     >>> [(part.kind, part.name, round(part.value, 3)) for part in parts_of(model, X.iloc[[1]])]

@@ -51,8 +51,6 @@ _NAMESPACE = re.compile(r"(?:torch\.ops\.)?(?:aten(?:::|\.)|torch\.nn\.functiona
 def without_namespace(word: str) -> str:
     """Return an operator's name as written without its library, overload and mark of the in-place form, lower case.
 
-    Examples
-    --------
     >>> without_namespace("aten::addmm"), without_namespace("torch.ops.aten.relu_.default")
     ('addmm', 'relu')
     """
@@ -64,8 +62,6 @@ def without_namespace(word: str) -> str:
 def canonical_op(word: str) -> str:
     """Return the name in `OPS` of an operator that a file or a user names in words; the words where there is none.
 
-    Examples
-    --------
     >>> canonical_op("aten::mm"), canonical_op("GEMM"), canonical_op("fft")
     ('gemm', 'gemm', 'fft')
     """

@@ -139,8 +139,6 @@ _WORDS: Final = (
 def collective_of(name: str) -> str:
     """Return which of `COLLECTIVES` a collective's or a kernel's name means, "" for none.
 
-    Examples
-    --------
     >>> collective_of("_allgather_base"), collective_of("ncclDevKernel_SendRecv(ncclDevComm*)")
     ('all_gather', 'send_recv')
     >>> collective_of("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)")
@@ -170,8 +168,6 @@ def cost_terms(algorithm: str, collective: str, ranks: ArrayLike) -> Terms:
     Both are of shape (n_messages,); ``ranks`` take part, at least 1 in each message. A ValueError names an algorithm or
     collective that is not in the table.
 
-    Examples
-    --------
     >>> [terms.tolist() for terms in cost_terms("ring", "all_reduce", [2, 8])]
     [[2.0, 14.0], [1.0, 1.75]]
     """
@@ -351,8 +347,6 @@ def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all links count. Raises
     NotPublishedError for the figure it takes; DataError: the GPU's links join two GPUs only, and the group is larger.
 
-    Examples
-    --------
     >>> from flopcast.hardware import find
     >>> [link_bandwidth_gbs(find("MI300X"), "all_reduce", n) for n in (2, 4, 8)]
     [64.0, 192.0, 448.0]
@@ -518,8 +512,6 @@ def collective_us(
     their nodes, each with its part of the message, at the network's bandwidth; of an all-to-all, what is meant for
     other nodes. Two levels were measured on no machine at hand.
 
-    Examples
-    --------
     >>> from flopcast.hardware import find
     >>> [round(float(collective_us(find("MI300X"), "all_reduce", 64e6, n))) for n in (8, 64)]
     [411, 751]

@@ -134,8 +134,6 @@ def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], boo
 def function_name(name: str) -> str:
     """Return a kernel's name without namespaces, template arguments and parameters.
 
-    Examples
-    --------
     >>> function_name("at::native::(anonymous namespace)::softmax<float, 4>(float*, int)")
     'softmax'
     """

@@ -127,8 +127,6 @@ def plan_passes(
 def pattern(names: list[str]) -> str:
     """Return a regular expression that finds these kernels in rocprofv3's names, whose parameters may be left out.
 
-    Examples
-    --------
     >>> pattern(["void f<float>(float*) [clone .kd]", "g"])
     '(^|[^A-Za-z0-9_])(f<float>|g)($|[^A-Za-z0-9_])'
     """

@@ -52,8 +52,6 @@ def rates_of(projection: Projection) -> pd.DataFrame:
     a rank sends; and shares of the roofs, 0 to 1 where the work is not overstated. NaN where the work, the time or the
     figure of the GPU is not known.
 
-    Examples
-    --------
     >>> from flopcast.hardware import find
     >>> find("MI300X").peak_tflops("bf16")  # a product at 653.7 TFLOP/s there has an efficiency of 0.5
     1307.4

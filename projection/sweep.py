@@ -62,8 +62,6 @@ def parse_sweep(text: str) -> Sweep:
     values, or ``FIGURE=VALUE,VALUE,...``. A ParameterError says that the figure is unknown, a value is no number above
     0 (or not whole for a count), the range is empty or descends, or there are more than `MOST_POINTS` values.
 
-    Examples
-    --------
     >>> parse_sweep("memory_bw_gbs=6000:8000:1500").points
     (6000.0, 7500.0, 8000.0)
     """

@@ -177,8 +177,6 @@ class Uncertainty:
 def accuracy_band(relative: float) -> str:
     """Return the accuracy band of a relative half-width or error; a bound belongs to the band above it.
 
-    Examples
-    --------
     >>> accuracy_band(0.07), accuracy_band(0.2), accuracy_band(3.0)
     ('5-10 %', '20-50 %', '>100 %')
     """

@@ -356,8 +356,6 @@ def is_table(columns: Sequence[str]) -> bool:
 def engine_of(framework: str, kernel_source: str) -> str:
     """Return the engine of a row, or the library of collectives.
 
-    Examples
-    --------
     >>> engine_of("TRTLLM", "torch_flow"), engine_of("TRTLLM", "NCCL")
     ('trtllm', 'nccl')
     """

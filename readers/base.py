@@ -49,8 +49,6 @@ def of_file(file: str, note: Remark) -> Remark:
 def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     """Return a note that says at its end how many rows it concerns, and in which files.
 
-    Examples
-    --------
     >>> from flopcast.remarks import remark
     >>> of_rows(remark("repeats-merged", "repeats were merged"), 2, ("a.csv", "b.csv"))
     [repeats-merged] repeats were merged (2 rows in a.csv, b.csv)
@@ -264,8 +262,6 @@ def formats() -> str:
 def unsupported(head: bytes, *, known: bool = True) -> str:
     """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
 
-    Examples
-    --------
     >>> unsupported(b"a,b,c", known=False)
     "no supported format, it begins with 'a,b,c'"
     """

@@ -64,8 +64,6 @@ def decimal_mark(words: Iterable[str]) -> str:
 
     Raises AmbiguousNumbersError: some words need the one and some the other, or every word can be read either way.
 
-    Examples
-    --------
     >>> decimal_mark(["1,234", "56.7"]), decimal_mark(["1.234", "56,7"])
     ('.', ',')
     """
@@ -92,8 +90,6 @@ def decimal_mark(words: Iterable[str]) -> str:
 def parsed(word: str, mark: str) -> float | None:
     """Return the number that a word is under a decimal mark; None if it is not a number.
 
-    Examples
-    --------
     >>> parsed("1.234,5", ",")
     1234.5
     """
@@ -125,8 +121,6 @@ _SECOND_NS = 1e9
 def base_unit(unit: str) -> tuple[str, float]:
     """Return the base unit of a printed unit, and how many of it one of the printed is; others stay as they are.
 
-    Examples
-    --------
     >>> base_unit("usecond"), base_unit("cycle/nsecond")
     (('ns', 1000.0), ('hz', 1000000000.0))
     """

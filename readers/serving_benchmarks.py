@@ -115,8 +115,6 @@ def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
 def number(value: object) -> float | None:
     """Return a finite number, None for anything else.
 
-    Examples
-    --------
     >>> number("64"), number("inf"), number(None)
     (64.0, None, None)
     """

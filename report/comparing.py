@@ -130,8 +130,6 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
 def difference(found: PairedDifference) -> str:
     """Return the difference of two errors with its interval, its p-value and what they come to.
 
-    Examples
-    --------
     >>> difference(PairedDifference(9, 3, 5.0, 4.0, -1.0, -1.5, -0.4, 0.02, 0.95))
     '1.0 points less (95 % interval -1.5 to -0.4, p = 0.02), more than chance'
     """
@@ -546,8 +544,6 @@ def times_text(found: TraceChanges) -> str:
 def signed(value: float) -> str:
     """Return a difference of times with its sign.
 
-    Examples
-    --------
     >>> signed(-1234.5), signed(2.0)
     ('-1.234 ms', '+2 µs')
     """

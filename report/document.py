@@ -297,8 +297,6 @@ def printable(shown: Any) -> Any:
 def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ()) -> tuple[Column, ...]:
     """Return columns of words, then of numbers, then of prose, by their heads.
 
-    Examples
-    --------
     >>> [(column.head, column.kind) for column in columns("kernel", numbers=["time, µs"])]
     [('kernel', 'words'), ('time, µs', 'number')]
     """
@@ -314,8 +312,6 @@ def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, .
 def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tuple[str, ...]]:
     """Return the named columns of each row in words, each by its function; no rows of no table.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> cells_of(pd.DataFrame({"name": ["gemm"], "us": [2.5]}), name=str, us="{:.2f}".format)
     [('gemm', '2.50')]

@@ -131,8 +131,6 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
 def inlier_chart(errors: Mapping[str, ArrayLike], title: str = "share of workloads predicted within an error") -> Chart:
     """Return the curve of each name: the share of its errors (%, one per workload) that stay within a threshold.
 
-    Examples
-    --------
     >>> inlier_chart({"OLS": [1.0, 3.0, 90.0]}).curves[0][2][:3].round().tolist()
     [0.0, 33.0, 67.0]
     """

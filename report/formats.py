@@ -23,8 +23,6 @@ def known(value: Any) -> bool:
 def formatted(value: Any, form: str) -> str:
     """Return a finite figure in a format of `str.format`.
 
-    Examples
-    --------
     >>> formatted(1234.5, "{:,.2f}"), formatted(float("nan"), "{:.1f}")
     ('1,234.50', '–')
     """
@@ -34,8 +32,6 @@ def formatted(value: Any, form: str) -> str:
 def number(value: float | None) -> str:
     """Return a figure with one decimal, or in powers of ten where it has become absurd.
 
-    Examples
-    --------
     >>> number(9.25), number(1.3e9), number(None)
     ('9.2', '1.3e+09', '–')
     """
@@ -50,8 +46,6 @@ def percent(value: float | None) -> str:
 def share(part: float | None, digits: int = 1) -> str:
     """Return a share of one as a percentage.
 
-    Examples
-    --------
     >>> share(0.1234), share(0.1234, 0), share(None)
     ('12.3 %', '12 %', '–')
     """
@@ -61,8 +55,6 @@ def share(part: float | None, digits: int = 1) -> str:
 def figure(value: Any) -> str:
     """Return four significant digits, thousands with commas, from ten thousand on without decimals.
 
-    Examples
-    --------
     >>> figure(3.14159), figure(1234.5), figure(123456.7), figure(float("nan"))
     ('3.142', '1,234', '123,457', '–')
     """
@@ -74,8 +66,6 @@ def figure(value: Any) -> str:
 def alike(*values: Any) -> list[str]:
     """Return figures with as many decimals as the largest needs for four significant digits, so that they line up.
 
-    Examples
-    --------
     >>> alike(6.5, 5.2231, 0.0008235, None)
     ['6.500', '5.223', '0.001', '–']
     """
@@ -87,8 +77,6 @@ def alike(*values: Any) -> list[str]:
 def significant(value: Any) -> str:
     """Return four significant digits with their zeros, as columns of figures of very different sizes need them.
 
-    Examples
-    --------
     >>> significant(6.06), significant(1234.5), significant(0), significant(None)
     ('6.060', '1,234', '0', '–')
     """
@@ -100,8 +88,6 @@ def significant(value: Any) -> str:
 def milliseconds(microseconds: float) -> str:
     """Return µs as ms with three decimals, the unit being that of the column.
 
-    Examples
-    --------
     >>> milliseconds(1234567.8)
     '1,234.568'
     """
@@ -111,8 +97,6 @@ def milliseconds(microseconds: float) -> str:
 def duration(microseconds: float) -> str:
     """Return a time in µs or ms, with its unit and four significant digits; from ten seconds on without decimals.
 
-    Examples
-    --------
     >>> duration(12.3456), duration(1234567.8), duration(12345678.9)
     ('12.35 µs', '1,235 ms', '12,346 ms')
     """
@@ -124,8 +108,6 @@ def duration(microseconds: float) -> str:
 def clock(seconds: float) -> str:
     """Return seconds as a clock would.
 
-    Examples
-    --------
     >>> clock(125), clock(12.4)
     ('2 min 05 s', '12 s')
     """
@@ -136,8 +118,6 @@ def clock(seconds: float) -> str:
 def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
     """Return an interval, ``–`` where no bound is known.
 
-    Examples
-    --------
     >>> between(1.5, 2.25), between(float("nan"), 1.0)
     ('1.500 … 2.250', '–')
     """
@@ -147,8 +127,6 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
 def shortened(name: str, width: int) -> str:
     """Return a name cut to a number of characters, the last of which says so.
 
-    Examples
-    --------
     >>> shortened("Cijk_Alik_Bljk", 8), shortened("copy", 8)
     ('Cijk_Al…', 'copy')
     """
@@ -158,8 +136,6 @@ def shortened(name: str, width: int) -> str:
 def data_size(value: float) -> str:
     """Return bytes in the unit that leaves a short number.
 
-    Examples
-    --------
     >>> data_size(67_108_864), data_size(12.0), data_size(float("nan"))
     ('67.11 MB', '12 B', '–')
     """

@@ -225,8 +225,6 @@ def _empty(part: Part) -> bool:
 def joined(text: str) -> str:
     r"""Return a sentence in which no line ends between a figure and its unit.
 
-    Examples
-    --------
     >>> joined("9.1 % of 3 files in 2 µs").replace("\xa0", "~")
     '9.1~% of 3 files in 2~µs'
     """
@@ -236,8 +234,6 @@ def joined(text: str) -> str:
 def opened(text: str) -> str:
     """Return a sentence that begins with a capital, unless with a name: what is no plain word stays as it is.
 
-    Examples
-    --------
     >>> opened("still valid."), opened("t_target over the law"), opened("gemm bf16 m=64 n=64")
     ('Still valid.', 't_target over the law', 'gemm bf16 m=64 n=64')
     """

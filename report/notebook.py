@@ -31,8 +31,6 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
 
     Columns without a value are left out, and those with one value for all rows stand in the title.
 
-    Examples
-    --------
     >>> text = framed("Times", pd.DataFrame({"device": ["MI300X"] * 2, "m": [1, 2], "empty": [None, None]}))
     >>> "device = MI300X" in text, "empty" in text
     (True, False)
@@ -56,8 +54,6 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
 class Figures(dict[str, Any]):
     """A dictionary that shells and notebooks show with a line for each figure, what lies deeper as a count.
 
-    Examples
-    --------
     >>> Figures(name="OLS", e_out=5.5512, ir={"1": 9.0, "5": 40.0})
     name   OLS
     e_out  5.551

@@ -10,8 +10,6 @@ def as_options(text: str) -> str:
 
     A reader does not know the door it is called by: it says "give default op=gemm" or "give unit time=us".
 
-    Examples
-    --------
     >>> as_options("no column 'op': give default op=gemm")
     "no column 'op': give --default op=gemm"
     """

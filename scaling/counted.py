@@ -64,8 +64,6 @@ def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame
 def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
     """Return how many other lines were touched since each access's last one to its own, infinite for the first.
 
-    Examples
-    --------
     >>> stack_distances([1, 2, 1, 1]).tolist()
     [inf, inf, 1.0, 0.0]
     """

@@ -51,8 +51,6 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
     to the one where it ends, or where the doubling does. A step of several doublings d must fall by ``threshold ** d``:
     a single cliff inside it may go unseen, as the curve does not show where in the step the misses went.
 
-    Examples
-    --------
     >>> [(cliff.before, cliff.after) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
     [(16.0, 32.0)]
     """

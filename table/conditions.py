@@ -41,8 +41,6 @@ def conditions(where: Where) -> tuple[Condition, ...]:
     (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions are texts: ``["op=gemm", "m=16..512"]``. Raises
     ParameterError: a condition has no column, or a range cannot hold a number.
 
-    Examples
-    --------
     >>> [str(one) for one in conditions({"op": "gemm", "m": (16, None), "n": [32, 64]})]
     ['op=gemm', 'm=16..', 'n=32,64']
     >>> conditions("m=16..512")

@@ -61,8 +61,6 @@ def counts_time(name: str) -> bool:
 
     Where it is collected in the run whose time is predicted, it holds what nobody can know before the run.
 
-    Examples
-    --------
     >>> counts_time("GRBM_GUI_ACTIVE"), counts_time("sm__cycles_elapsed.max"), counts_time("SQ_INSTS_VALU")
     (True, True, False)
     """
@@ -84,8 +82,6 @@ def per_pass() -> Mapping[str, int]:
 def recorded_as(name: str) -> str:
     """Return the counter that a profiler is asked for to have a value: that of all channels for a channel, or a sum.
 
-    Examples
-    --------
     >>> recorded_as("TCC_HIT.imbalance"), recorded_as("TCC_HIT[3]"), recorded_as("SQ_WAVES")
     ('TCC_HIT', 'TCC_HIT', 'SQ_WAVES')
     """
@@ -95,8 +91,6 @@ def recorded_as(name: str) -> str:
 def block_of(name: str) -> str:
     """Return the hardware block that counts, `OTHER` where the name has none.
 
-    Examples
-    --------
     >>> block_of("SQC_TC_REQ"), block_of("TCP_TCC_READ_REQ_sum"), block_of("loss")
     ('SQ', 'TCP', 'other')
     """

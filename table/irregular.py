@@ -41,8 +41,6 @@ def off_neighbours(key: np.ndarray, size: np.ndarray, time: np.ndarray) -> tuple
     Rows of one ``key`` differ in their ``size`` alone, and each size occurs once; all are (n,), the neighbours (2, n):
     places of the next smaller and the next larger, -1 of a row that has not both.
 
-    Examples
-    --------
     >>> off_neighbours(np.zeros(4), np.array([1, 2, 4, 8]), np.array([10.0, 90.0, 15.0, 16.0]))[0].tolist()
     [1.0, 6.0, 1.0, 1.0]
     """

@@ -369,8 +369,6 @@ class Quantity:
 def quantity(metric: str) -> Quantity:
     """Return what a column of the measurement table measures.
 
-    Examples
-    --------
     >>> quantity("energy_j").label
     'energy, J'
     >>> quantity("power_w").grows
@@ -384,8 +382,6 @@ def quantity(metric: str) -> Quantity:
 def measured_column(frame: pd.DataFrame, metric: str) -> str:
     """Return the column that a metric is, whatever its case, and whether it is a counter; the metric where none is.
 
-    Examples
-    --------
     >>> measured_column(pd.DataFrame({"duration_us": [1.0], "counter.Cycles": [9]}), "cycles")
     'counter.Cycles'
     """
@@ -397,8 +393,6 @@ def measured_column(frame: pd.DataFrame, metric: str) -> str:
 def prediction_columns(metric: str) -> dict[str, str]:
     """Return what the columns of a prediction and of its limits are called, with the unit of the metric.
 
-    Examples
-    --------
     >>> list(prediction_columns("duration_us").values())
     ['predicted_us', 'lower_us', 'upper_us']
     """

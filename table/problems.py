@@ -28,8 +28,6 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
 
     At least one column of shape (n_rows,); int64 of that shape leaves. Once no two rows are alike, no more are read.
 
-    Examples
-    --------
     >>> codes_of([["a", "b", "a"], [1, 1, 2]]).tolist()
     [0, 1, 2]
     """

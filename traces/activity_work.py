@@ -96,8 +96,6 @@ def parse_call(name: str, inputs: str) -> Call | None:
 def call_text(arguments: Sequence[Tensor | str | None]) -> str:
     """Return the arguments of a call as `parse_call` reads them: tensors, and other values as text; None for none.
 
-    Examples
-    --------
     >>> parse_call("aten::mm", call_text([Tensor((4, 8), "fp16"), Tensor((8, 2), "fp16"), "1.5"])).tensor(1).dims
     (8, 2)
     """

@@ -86,8 +86,6 @@ def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
 def bare_name(name: str) -> str:
     """Return a kernel's name without what HIP and its profilers put around it: equal for all of them.
 
-    Examples
-    --------
     >>> bare_name("void at::native::sum_kernel<float>(float*) [clone .kd]")
     'at::native::sum_kernel<float>(float*)'
     """

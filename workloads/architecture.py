@@ -422,8 +422,6 @@ def cuts_heads(model: Architecture, tp: int) -> bool:
 def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     """Return what one of ``tp`` GPUs does for an average layer; experts are cut over ``ep`` groups of them.
 
-    Examples
-    --------
     >>> from flopcast.workloads.known_models import find
     >>> for one in layer(find("llama-3.1-70b"), tp=8).matrices:
     ...     print(one.name, one.outputs, one.inputs)

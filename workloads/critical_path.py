@@ -125,8 +125,6 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
     factor is the geometric mean of both ratios, which lie at the ends of its 90 % interval; a spread of its own is
     added. Without a host, or on the same GPU, times are as stated.
 
-    Examples
-    --------
     >>> from flopcast.hardware import find
     >>> factor, spread = moved_from(find("MI300X"), find("MI355X"), "bf16")
     >>> 1307.4 / 2516.6 < factor < 5300 / 8000

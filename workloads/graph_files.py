@@ -477,8 +477,6 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     ParameterError: the unit is missing or unknown, or the graph has no times for this ``tp``; DataError: a node or an
     edge lacks what it needs; the node is named.
 
-    Examples
-    --------
     >>> nodes = [{"id": 0, "fpgaLatency": 1.5}, {"id": 1, "fpgaLatency": 2}]
     >>> layers, notes = published_layers({"nodes": nodes, "edges": [{"sourceId": 0, "destId": 1}]}, "ms")
     >>> [(one["name"], one["time_ms"], one["after"]) for one in layers]

@@ -75,8 +75,6 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
 
     Raises DataError: not one whole request has room in the cache.
 
-    Examples
-    --------
     >>> from flopcast.workloads.inference import serve
     >>> serve(4, 100, 50, most=2, cache_tokens=1e6).running
     array([2., 2.])

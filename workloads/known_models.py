@@ -43,8 +43,6 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     beside it); the contents of one; or a model of the local Hugging Face cache. Raises DataError: the name is unknown
     (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
 
-    Examples
-    --------
     >>> model = find("llama-3.1-70b")
     >>> model.layers, model.kv_heads, round(model.parameters / 1e9, 1)
     (80, 8, 70.6)

@@ -157,8 +157,6 @@ def read_layers(
     a layer cannot be: it waits for one that is not there, or for itself by way of others; neither its shape nor its
     time is stated; a figure is no number or negative. The layer is named.
 
-    Examples
-    --------
     >>> graph = read_layers({"layers": [{"name": "a", "time_us": 5}, {"name": "b", "time_us": 7, "after": ["a"]}]})
     >>> [(one.name, one.after) for one in graph.layers]
     [('a', ()), ('b', (0,))]

@@ -62,8 +62,6 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     Raises DataError: a figure is missing or cannot be, or the model has what is not forecast or not understood: the key
     is named.
 
-    Examples
-    --------
     >>> small = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
     ...          "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True}
     >>> round(from_config(small, "llama-3.2-1b").parameters / 1e9, 2)
@@ -450,8 +448,6 @@ def formats_of(stated: Mapping[str, Any], title: str, layers: int = 0) -> tuple[
     empty where nothing is quantised. What is left out in few of the ``layers`` counts as if it were not. Raises
     DataError: the method is not understood; it names the model by ``title``.
 
-    Examples
-    --------
     >>> formats_of({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}, "gpt-oss")
     ({'dense': 'fp4', 'shared': 'fp4', 'experts': 'fp4'}, '')
     """

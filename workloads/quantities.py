@@ -24,8 +24,6 @@ _CURRENCY: Final = re.compile(r"^[$€£¥]|[A-Z]{3}\b")
 def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float:
     """Return a number that may have one of the units, in that which counts 1; it must be above 0 and finite.
 
-    Examples
-    --------
     >>> quantity("ttft", "2s", MILLISECONDS), quantity("tpot", 50, MILLISECONDS), quantity("rate", "4/s", PER_SECOND)
     (2000.0, 50.0, 4.0)
     """
@@ -62,8 +60,6 @@ class Prices:
 def prices(given: object) -> Prices:
     """Return the price of a GPU for an hour: one of any, or one of each.
 
-    Examples
-    --------
     >>> prices("MI300X=2.5/h,H200=3.5").each, prices("$2"), prices({"MI300X": 2.5}).of("H200 SXM")
     ({'MI300X': 2.5, 'H200 SXM': 3.5}, Prices(each={'': 2.0}, currency='$'), nan)
     """

@@ -23,8 +23,6 @@ def figures(model: Architecture) -> dict[str, float]:
 
     What only recent tokens are looked at (sliding attention) and recurrent layers keep no cache that grows.
 
-    Examples
-    --------
     >>> from flopcast.workloads.known_models import find
     >>> found = figures(find("llama-3.1-70b"))
     >>> round(found["parameters"] / 1e9, 1), found["cached_elements"], found["routed_experts"]

@@ -393,8 +393,6 @@ def turning_point(scores: Sequence[Score]) -> Turn | None:
 
     Or at which the score per device is less than half of that of the first; None where neither happens.
 
-    Examples
-    --------
     >>> from flopcast.hardware import find
     >>> turning_point([hpl(find("MI250X (per GCD)"), devices, n=65536) for devices in (8, 64, 512)])
     Turn(devices=64, why='panel')

@@ -94,8 +94,6 @@ def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bo
     appendix B). Over the time of a step it is the achieved rate by which frameworks are compared; over a rate achieved
     before, a first forecast. ``frozen`` weights get no gradients: 4 N.
 
-    Examples
-    --------
     >>> from flopcast.workloads.known_models import find
     >>> f"{counted_flop(find('llama-3.1-70b'), 512 * 8192, 8192) / 1e18:.2f} EFLOP"
     '2.05 EFLOP'

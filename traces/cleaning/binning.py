@@ -36,8 +36,6 @@ class GoldenRuns:
 def margin_of(time_us: float) -> float | None:
     """Return the published margin for kernels of this time; None below 25 us, for which none is published.
 
-    Examples
-    --------
     >>> margin_of(30.0), margin_of(500.0), margin_of(10.0)
     (0.05, 0.02, None)
     """
@@ -50,8 +48,6 @@ def bin_ratio(margin: float, within: str = EACH_OTHER) -> float:
 
     Raises ParameterError: the margin is negative, or `within` is another word.
 
-    Examples
-    --------
     >>> bin_ratio(0.05), round(bin_ratio(0.05, "middle"), 3)
     (1.05, 1.105)
     """
@@ -74,8 +70,6 @@ def golden_runs(
     runs that the fullest leaves, and so on. A DataError says that there are no runs, or none of that rank, a time is
     not positive, or no margin is given for a kernel of under 25 us; a ParameterError that a parameter is out of range.
 
-    Examples
-    --------
     >>> golden_runs([30.0, 30.6, 31.0, 36.0, 29.8]).kept.tolist()
     [True, True, True, False, True]
     >>> golden_runs([30.0, 30.6, 31.0, 36.0, 29.8], rank=2).kept.tolist()
@@ -102,8 +96,6 @@ def golden_runs(
 def fullest_bin(times: FloatArray, ratio: float) -> tuple[float, float]:
     """Return the bounds of the bin that holds the most times; `fullest_bins` for one sample.
 
-    Examples
-    --------
     >>> low, high = fullest_bin(np.array([90.0, 100, 102, 104, 130]), 1.05)
     >>> (round(low, 2), round(high, 2))
     (99.05, 104.0)

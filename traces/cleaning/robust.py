@@ -54,8 +54,6 @@ def mad_filter(
     (numbered from 0 on; all values are one by default) of fewer than `least`. A ParameterError says that the threshold
     is not positive.
 
-    Examples
-    --------
     >>> mad_filter([10.0, 11.0, 10.5, 10.2, 30.0]).removed.tolist()
     [4]
     """
@@ -88,8 +86,6 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     One row per group number that occurs (the index): `n`, `median`, `mad` (median absolute deviation), `lower`, `upper`
     and `level`, the coverage the interval really has; the last three are NaN for groups that are too small for `level`.
 
-    Examples
-    --------
     >>> median_intervals([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0] * 6).round(3).to_numpy().tolist()
     [[6.0, 3.5, 1.5, 1.0, 6.0, 0.969]]
     """
