@@ -14,7 +14,6 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..errors import DataError, ParameterError
-from ..evaluation.drift import drift
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.paired import (
@@ -22,6 +21,7 @@ from ..evaluation.paired import (
     SchemeComparison,
     common_rows,
     compare_scheme,
+    drift,
     estimated_difference,
     same_workloads,
 )
@@ -136,7 +136,7 @@ class TableComparison(Shown):
     names : tuple of str
         What they are called.
     table : DataFrame
-        How the times of the problems that both hold changed, by operator (`evaluation.drift`).
+        How the times of the problems that both hold changed, by operator (`evaluation.paired.drift`).
     level : float
         Of the intervals.
     """

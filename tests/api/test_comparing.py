@@ -14,8 +14,7 @@ from scipy.stats import binom
 
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
-from flopcast.evaluation.drift import drift
-from flopcast.evaluation.paired import common_rows
+from flopcast.evaluation.paired import common_rows, drift
 from flopcast.tests.commands.running import call
 from flopcast.tests.readers.kineto.made_up import write_trace
 
