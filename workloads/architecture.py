@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
+from ..remarks import Remark, remark
 
 _LARGEST: Final = 10**7  # no dimension of a model is larger: what is, was mistyped
 _MOST_LAYERS: Final = 10_000
@@ -141,6 +142,7 @@ class Architecture:
     hidden: int
     layers: int
     vocab: int
+    context: int = 0  # tokens that a sequence may have; 0: not stated
     # what the layers are made of; of several attentions the widest-reaching is the first
     attention: tuple[Attention, ...]
     recurrent: tuple[Recurrent, ...] = ()
@@ -171,6 +173,12 @@ class Architecture:
             raise DataError(f"{self.name}: no layer mixes tokens, by attention or otherwise")
         if (one := self.mixture) and not 0 < one.visited <= one.experts:
             raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
+
+    def too_long(self, tokens: int) -> list[Remark]:
+        """Return what is to be said of a sequence that has more tokens than the configuration allows."""
+        text = f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that {self.name} is configured for"
+        allowed = tokens <= self.context or not self.context
+        return [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
 
     @property
     def heads(self) -> int:

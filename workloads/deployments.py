@@ -150,6 +150,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
         )
         notes.append(remark("quantised", text, model=question.model.name))
+    notes += question.model.too_long(question.input_len + question.output_len)
     drawn = _Drawn(question, found, users, served, level, seed)
     single = drawn.closed([(place, 1) for place in range(len(found))])
     single = single[~single["queued"]].reset_index(drop=True)

@@ -135,6 +135,7 @@ def _of_table(name: str) -> Architecture:
         hidden=table["hidden"],
         layers=table["layers"],
         vocab=table["vocab"],
+        context=table.get("context", 0),
         attention=tuple(Attention(**one, latent=latent) for one in table.get("attention", ())),
         recurrent=tuple(Recurrent(**one) for one in table.get("recurrent", ())),
         dense=tuple(Dense(**one) for one in table.get("dense", ())),

@@ -81,6 +81,7 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         hidden=given.number(*_HIDDEN),
         layers=blocks.layers,
         vocab=given.number("vocab_size", "padded_vocab_size"),
+        context=_context(stated),
         attention=blocks.attention,
         recurrent=blocks.recurrent,
         dense=blocks.dense,
@@ -91,6 +92,16 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         formats=formats,
         kv_format=cache,
     )
+
+
+def _context(stated: Mapping[str, Any]) -> int:
+    """Return the tokens that a sequence may have, with what YaRN and the like make of them; 0 where none is stated."""
+    scaling = stated.get("rope_scaling")
+    scaling = scaling if isinstance(scaling, Mapping) else {}
+    factor, before = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    longer = factor * before if isinstance(factor, int | float) and isinstance(before, int | float) else 0
+    found = [one for one in (stated.get("max_position_embeddings"), longer) if isinstance(one, int | float)]
+    return int(max(found)) if all(0 <= one < 1e12 for one in found) else 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ CONFIG = {
     "num_key_value_heads": 8,
     "intermediate_size": 28672,
     "vocab_size": 128256,
+    "max_position_embeddings": 131072,
     "hidden_act": "silu",
 }
 MIXTURE = {
@@ -33,6 +34,7 @@ MIXTURE = {
     "head_dim": 192,
     "intermediate_size": 18432,
     "vocab_size": 129280,
+    "max_position_embeddings": 163840,
     "n_routed_experts": 256,
     "num_experts_per_tok": 8,
     "n_shared_experts": 1,
@@ -333,6 +335,22 @@ def test_a_configuration_file_and_a_name_are_the_same_model(tmp_path: Path) -> N
     for given in (tmp_path, tmp_path / "config.json", CONFIG):
         assert _without_name(find(given)) == _without_name(find("Llama-3.1-70B-Instruct-FP8-KV"))
     assert _without_name(from_config(MIXTURE)) | {"formats": FP8} == _without_name(find("deepseek-ai/DeepSeek-V3"))
+
+
+@pytest.mark.parametrize(
+    ("stated", "tokens"),
+    [
+        ({"max_position_embeddings": 8192}, 8192),
+        ({"rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 32768}}, 131_072),
+        ({"max_position_embeddings": "many", "rope_scaling": None}, 0),
+    ],
+)
+def test_the_length_of_sequences_is_that_of_the_configuration(stated: dict[str, object], tokens: int) -> None:
+    small = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = from_config({**small, "intermediate_size": 128, "vocab_size": 100, **stated}, "small")
+    assert model.context == tokens
+    assert find("llama-3.1-70b").context == find("gpt-oss-120b").context == 131_072
+    assert [len(model.too_long(many)) for many in (tokens, tokens + 1)] == [0, int(tokens > 0)]
 
 
 def test_what_a_token_leaves_in_the_cache() -> None:

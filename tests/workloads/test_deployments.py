@@ -242,3 +242,10 @@ def test_requests_under_way_that_no_pace_tells_of_are_named() -> None:
     found = choose(asked(counts=(1,), concurrency=(1, 4096), dtypes=("bf16",)), growing)
     (told,) = (note for note in found.remarks if note.code == "beyond-paces")
     assert told.values["concurrency"] == (4096,)
+
+
+def test_sequences_that_a_model_is_not_configured_for_are_named() -> None:
+    for tokens, codes in ((131_072, []), (131_073, ["beyond-context"])):
+        question = asked(counts=(1,), input_len=tokens - 10, output_len=10, tpot_ms=50.0, dtypes=("bf16",))
+        notes = choose(question, constant(100.0, 10.0)).remarks
+        assert [note.code for note in notes if note.code == "beyond-context"] == codes
