@@ -264,10 +264,7 @@ class _Sheet:
         sheet.append([self._cell(name) for name in names])
 
     def write_table(self, table: pa.Table) -> None:
-        """Append the rows of a table.
-
-        Raises DataError: a sheet cannot hold so many.
-        """
+        """Append the rows of a table. Raises DataError: a sheet cannot hold so many."""
         self._rows += table.num_rows
         if self._rows > _SHEET_ROWS:
             raise DataError(f"a sheet holds {_SHEET_ROWS:,} rows: write .csv or .parquet", source=str(self._out))

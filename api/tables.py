@@ -217,10 +217,7 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
 
 
 def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
-    """Return one name or several as a list; None stays None.
-
-    Raises ParameterError: something is not a name.
-    """
+    """Return one name or several as a list; None stays None. Raises ParameterError: something is not a name."""
     if names is None:
         return None
     listed = [names] if isinstance(names, str) else list(names)
@@ -339,9 +336,6 @@ def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
 
 
 def check_jobs(jobs: int) -> None:
-    """Refuse a number of processes that starts none.
-
-    Raises ParameterError if it is 0.
-    """
+    """Refuse a number of processes that starts none. Raises ParameterError if it is 0."""
     if jobs == 0:
         raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")

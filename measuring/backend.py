@@ -52,10 +52,7 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
 
 
 def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
-    """Return the size of the largest cache.
-
-    Raises DataError: the system does not tell.
-    """
+    """Return the size of the largest cache. Raises DataError: the system does not tell."""
     if not (sizes := cache_sizes(folder)):
         raise DataError("the system does not tell the size of the CPU's cache (Linux does): measure with a warm cache")
     return max(sizes.values())
@@ -97,10 +94,7 @@ class Device:
 
 
 def import_torch() -> Any:
-    """Return PyTorch, which only measuring needs.
-
-    Raises FlopcastError if it is not installed.
-    """
+    """Return PyTorch, which only measuring needs. Raises FlopcastError if it is not installed."""
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -249,10 +243,7 @@ class Operands:
         self._generator = self.torch.Generator(device=backend.word).manual_seed(seed)
 
     def dtype(self, name: str) -> Any:
-        """Return PyTorch's type for a number format.
-
-        Raises DataError: PyTorch has no tensors of that format.
-        """
+        """Return PyTorch's type for a number format. Raises DataError: PyTorch has no tensors of that format."""
         if name == "fp8":
             cuda, backend = self.torch.cuda, self.backend
             properties = cuda.get_device_properties(backend.index) if backend.is_gpu else None

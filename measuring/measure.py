@@ -284,10 +284,7 @@ class Bench:
             self.backend.multiply_as(word(row, "dtype_a"))
 
     def build(self, row: Row, seed: int) -> Call:
-        """Return the call of a row, its operands drawn with ``seed``.
-
-        Raises DataError: the row cannot be measured.
-        """
+        """Return the call of a row, its operands drawn with ``seed``. Raises DataError: the row cannot be measured."""
         if self.function is not None:
             return self.function.build(self.backend, seed, row)
         if row["op"] == "collective":

@@ -385,10 +385,7 @@ class UserFunction:
         return {"op": "kernel", "variant": self.name}
 
     def build(self, backend: Backend, seed: int, row: Row) -> Call:
-        """Return the call to time.
-
-        Raises DataError: the function needs an argument that the row does not have.
-        """
+        """Return the call to time. Raises DataError: the function needs an argument that the row does not have."""
         known = {**row, "device": backend.word, "seed": seed}
         arguments = {n: v for n, v in known.items() if n in self._parameters or (self._takes_all and n in row)}
         lacking = [

@@ -86,10 +86,7 @@ class Facts:
 
 
 def facts_of(rows: pd.DataFrame) -> Facts:
-    """Return what the checked executions of one kernel say of it.
-
-    Raises DataError: they say two things.
-    """
+    """Return what the checked executions of one kernel say of it. Raises DataError: they say two things."""
     told: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
         given = [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []

@@ -20,10 +20,7 @@ _ROOTS, _CLOSE = 60, 1e-11
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """Solutions along falling penalties.
-
-    ``coef`` has the shape (n_features, n_alphas), the others (n_alphas,).
-    """
+    """Solutions along falling penalties. ``coef`` has the shape (n_features, n_alphas), the others (n_alphas,)."""
 
     coef: np.ndarray
     intercept: np.ndarray
