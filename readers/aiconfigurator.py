@@ -374,18 +374,11 @@ def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
     return {"": table.number(column) * _MS}
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where the rows of a table come from: our name of each device, engines, versions, kernels; codes of each row."""
+def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
+    """Return our names of device, engine, release and kernels of a table, and which of them each row has.
 
-    device: tuple[np.ndarray, list[str]]
-    engine: tuple[np.ndarray, list[str]]
-    release: tuple[np.ndarray, list[str]]
-    source: tuple[np.ndarray, list[str]]
-
-
-def origin_of(table: Columns) -> Origin:
-    """Return where the rows of a table come from; what no column says, the producer's folders do."""
+    What no column says, the producer's folders do.
+    """
     parts = table.path.resolve().parts
     nothing = np.zeros(len(table), dtype=np.int64)
     place = {"device": -5, "framework": -3, "version": -2}
@@ -409,7 +402,9 @@ def origin_of(table: Columns) -> Origin:
     kernels, sources = table.words("kernel_source")
     both = frameworks * len(sources) + kernels
     names = [engine_of(one, other) for one in engines for other in sources]
-    return Origin(device, (both, names), column("version"), (kernels, sources))
+    return {
+        "device": device, "engine": (both, names), "release": column("version"), "kernel_source": (kernels, sources)
+    }  # fmt: skip
 
 
 def read_rows(table: Columns, kind: Kind) -> Rows:
@@ -417,10 +412,8 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
     origin, times = origin_of(table), _time(table, kind)
     rows = kind.rows(table)
     rows.setdefault("op", np.full(len(table), kind.op, dtype=object))
-    rows["device"], rows["engine"], rows["release"], rows["kernel_source"] = (
-        np.array(words, dtype=object)[codes]
-        for codes, words in (origin.device, origin.engine, origin.release, origin.source)
-    )
+    for name, (codes, words) in origin.items():
+        rows[name] = np.array(words, dtype=object)[codes]
     rows["family"] = rows["engine"]
     rows["kernel"] = rows["kernel_source"] + " " + rows["release"]
     if table.has("power"):
@@ -469,7 +462,7 @@ def excluded(path: Path, where: Sequence[Condition]) -> str:
     if first is None:
         return ""
     origin = origin_of(Columns(first, path))
-    found = {"device": origin.device, "engine": origin.engine, "family": origin.engine, "release": origin.release}
+    found = {**origin, "family": origin["engine"]}
     for column, one in words.items():
         (codes, own), asked = found[column], _asked(one, column)
         if not {own[code] for code in codes.tolist()} & set(asked):
@@ -580,7 +573,7 @@ def survey(path: Path) -> Surveyed:
     kind = KINDS.get(name)
     origin, times = origin_of(table), _time(table, kind)
     micros = next(iter(times.values()))
-    sides = (origin.device, origin.engine, origin.release)
+    sides = [origin[name] for name in ("device", "engine", "release")]
     code = np.zeros(len(table), dtype=np.int64)
     for codes, words in sides:
         code = code * len(words) + codes
