@@ -88,13 +88,7 @@ class Deployed:
         }
 
 
-@dataclass(frozen=True)
-class _Step:
-    """Something that is worked out of the data set alone, in about ``cost`` seconds."""
-
-    label: str
-    cost: float
-    work: Callable[[Dataset], Any]
+Work = Callable[[Dataset], Any]  # something that is worked out of the data set alone
 
 
 def deploy(
@@ -127,7 +121,7 @@ def deploy(
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
     cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     ranked = partial(partial, scheme=scheme, seed=seed)
-    steps: list[tuple[str, Callable[[Dataset], Any]]] = [
+    steps: list[tuple[str, Work]] = [
         (f"{best.name} (all rows)", partial(fit_all, candidate=best, scheme=scheme)),
         (f"{best.name} (ranges left out)", outside),
         *((f"{one.name} (ranking)", ranked(ranking if one is best else _ranked, model=one)) for one in rankers),
@@ -142,9 +136,7 @@ def deploy(
     ]
     fits = [0 if "predicted" in given else given["count"] for given in asked.values()]
     costs = _seconds(dataset, cost, best, rankers, [*fits, *(count for count, _ in new.values())])
-    timed = [_Step(label, seconds, work) for (label, work), seconds in zip(steps, costs, strict=True)]
-    found = _worked_out(timed, dataset, jobs, progress)
-    estimator, beyond, *rest = found
+    estimator, beyond, *rest = _worked_out(steps, costs, dataset, jobs, progress)
     spreads = dict(zip([*asked, *new], rest[len(rankers) :], strict=True))
     return Deployed(
         name=best.name,
@@ -220,29 +212,31 @@ def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
     return (row["fit_seconds"] or 0.0) / count
 
 
-def _worked_out(steps: Sequence[_Step], dataset: Dataset, jobs: Jobs, progress: Progress | None) -> list[Any]:
-    """Return what each step finds."""
+def _worked_out(
+    steps: Sequence[tuple[str, Work]], costs: Sequence[float], dataset: Dataset, jobs: Jobs, progress: Progress | None
+) -> list[Any]:
+    """Return what each step, by its label and about so many seconds, finds."""
     said, found = progress or (lambda *_: None), dict[int, Any]()
-    costs = [step.cost for step in steps]
+    labels, works = zip(*steps, strict=True)
     parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else len(jobs.look())
     whole = max(sum(costs) / parallel, *costs)
-    said(0, len(steps), steps[0].label, whole)
+    said(0, len(steps), labels[0], whole)
     start, prior = perf_counter(), _PRIOR * whole
     with pool(jobs) as processes:
-        for place, result in processes.map(_done, enumerate(steps), dataset):
+        for place, result in processes.map(_done, enumerate(works), dataset):
             found[place] = result
             done = whole * sum(costs[each] for each in found) / sum(costs)
             pace = (perf_counter() - start + prior) / (done + prior)
-            said(len(found), len(steps), steps[place].label, (whole - done) * pace if len(found) < len(steps) else 0.0)
+            said(len(found), len(steps), labels[place], (whole - done) * pace if len(found) < len(steps) else 0.0)
     return [found[place] for place in range(len(steps))]
 
 
-def _done(numbered: tuple[int, _Step], dataset: Dataset) -> tuple[int, Any]:
+def _done(numbered: tuple[int, Work], dataset: Dataset) -> tuple[int, Any]:
     """Return the place of a step and what it finds; of warnings those of the folds are told."""
-    place, step = numbered
+    place, work = numbered
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return place, step.work(dataset)
+        return place, work(dataset)
 
 
 def _coverage(schemes: dict[str, dict[str, Any]], scheme: str, beyond: Beyond | None) -> dict[str, Any]:
@@ -276,14 +270,14 @@ def _asked(competition: Competition, best: Candidate) -> dict[str, dict[str, Any
 
 def _of_new_devices(
     dataset: Dataset, model: Candidate, grouped: dict[str, Any], seed: int
-) -> dict[str, tuple[int, Callable[[Dataset], Any]]]:
+) -> dict[str, tuple[int, Work]]:
     """Return what calibrates the intervals of new devices, by how near these are, and how many fits it takes.
 
     Of devices left out, those whose family was still trained say how siblings err. Strangers err as whole families do
     that are left out: where devices were left out singly, the model is fitted without each family too. ``grouped`` are
     the predictions and folds of the groups left out, which must be devices or families.
     """
-    by, found = dataset.group_by or (), dict[str, tuple[int, Callable[[Dataset], Any]]]()
+    by, found = dataset.group_by or (), dict[str, tuple[int, Work]]()
     if dataset.target != EVERY or by not in (("device",), (DEVICE_FAMILY,)) or "folds" not in grouped:
         return found
     families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]

@@ -5,7 +5,6 @@ Rows of the operator ``serving`` enter `described`, and leave with the figures o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -71,7 +70,7 @@ def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     given = np.column_stack([as_numbers(frame, name) for name in names])
     lacking = serving & ~np.isfinite(given).all(axis=1)
     words = texts(frame, "model")
-    for model in _distinct(words[lacking]):
+    for model in dict.fromkeys(map(str, words[lacking])):
         rows = lacking & (words == model)
         found = _figures_of(model)
         if isinstance(found, str):
@@ -80,7 +79,3 @@ def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         values = np.array([found[name] for name in names])
         given[rows] = np.where(np.isfinite(given[rows]), given[rows], values)
     return frame.assign(**dict(zip(names, given.T, strict=True))), why
-
-
-def _distinct(words: Iterable[object]) -> list[str]:
-    return list(dict.fromkeys(map(str, words)))
