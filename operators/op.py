@@ -258,6 +258,11 @@ class Op:
         """Return the bytes each row must move between memory and chip, as `flops` does."""
         return self._bytes(self.complete(frame))
 
+    def amounts(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return `flops` and `bytes` of each row."""
+        whole = self.complete(frame)
+        return self._flops(whole), self._bytes(whole)
+
     def gemm_view(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return each row as ``batch`` products of m x k and k x n, the common shape of all operators; RangeIndex."""
         return self._view(self.complete(frame)).reset_index(drop=True)

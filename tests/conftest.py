@@ -29,24 +29,24 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def five_folds() -> Iterator[tuple[tuple[int, int], ...]]:
-    """Let trainings have five folds, not ten: of most only the run is needed. Return what they have by default."""
+def few_folds() -> Iterator[tuple[tuple[int, int], ...]]:
+    """Let trainings have three folds, not ten: of most only the run is needed. Return what they have by default."""
     from flopcast.evaluation import competition
 
     default = competition.FOLDS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(competition, "FOLDS", ((0, 5),))
+        patch.setattr(competition, "FOLDS", ((0, 3),))
         yield default
 
 
 @pytest.fixture(scope="session")
-def all_folds(five_folds: tuple[tuple[int, int], ...]) -> Callable[[], AbstractContextManager[None]]:
+def all_folds(few_folds: tuple[tuple[int, int], ...]) -> Callable[[], AbstractContextManager[None]]:
     """Return a context in which trainings have as many folds as they have by default."""
 
     @contextmanager
     def whole() -> Generator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("flopcast.evaluation.competition.FOLDS", five_folds)
+            patch.setattr("flopcast.evaluation.competition.FOLDS", few_folds)
             yield
 
     return whole
@@ -112,6 +112,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+def pytest_unconfigure() -> None:
+    """Search for garbage once at the end, for warnings of what was left open: pytest searches five times more."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flopcast.tests.commands.running import call
+
 pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).parents[1]
+MAKEFILE = ROOT / "Makefile"
 SCHEMES = {"shuffled workloads": "kfold", "unseen groups": "grouped"}
 HEADLINE = re.compile(r"(shuffled workloads|unseen groups) — (.+): ([\d.]+) % → flopcast: ([\d.]+) %")
 ROW = re.compile(r"[*≈]? *([A-Z]\S*|\S+ scaling|constant ratio|affine) +((?:[\d.]+ +){3,7})")
@@ -24,9 +27,9 @@ TOLERANCE = {"max_ape": 1.0, "5": 0.5, "10": 0.5, "20": 0.5}
 
 
 def demo_command(out: Path) -> list[str]:
-    """Return what `make demo` runs once the environment is there, with another folder for the run."""
-    (line,) = re.findall(r"^demo:.*\n\t(.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    return [{"$(BIN)/python": sys.executable, "runs/demo": str(out)}.get(word, word) for word in shlex.split(line)]
+    """Return what `make demo` types once the environment is there, with another folder for the run."""
+    (line,) = re.findall(r"^demo:.*\n\t\$\(BIN\)/python train\.py (.+)$", MAKEFILE.read_text("utf-8"), re.MULTILINE)
+    return ["train", *({"runs/demo": str(out)}.get(word, word) for word in shlex.split(line))]
 
 
 def printed(readme: str) -> list[tuple[str, str, str, float]]:
@@ -57,9 +60,12 @@ def computed(metrics: dict[str, Any], scheme: str, model: str, figure: str) -> f
 
 
 @pytest.mark.long
-def test_the_demo_computes_what_the_readme_prints(tmp_path: Path) -> None:
-    command = [*demo_command(tmp_path / "run"), "--jobs", "1"]  # the same on any number of cores; each would import all
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+def test_the_demo_computes_what_the_readme_prints(
+    tmp_path: Path, all_folds: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with all_folds():
+        ended = call(*demo_command(tmp_path / "run"), "--jobs", "1")  # the same on any number of cores
+    assert ended.exit_code == 0, ended.output
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
     told = printed((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(told) >= 4

@@ -199,7 +199,7 @@ class _Result:
         whole = mask & np.logical_and.reduce([values >= 1 for values in sizes.values()])
         part = pd.DataFrame({name: values[whole] for name, values in sizes.items()})
         part = part.assign(op=op, variant=variant[whole], dtype_a=dtype)
-        self.flops[whole], self.bytes[whole] = OPS[op].flops(part), OPS[op].bytes(part)
+        self.flops[whole], self.bytes[whole] = OPS[op].amounts(part)
 
     def frame(self, index: pd.Index) -> pd.DataFrame:
         """Return the table: words, dimensions, FLOPs and bytes."""
@@ -223,8 +223,7 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     problems = described[first]
     flops, moved = np.empty(len(problems)), np.empty(len(problems))
     for op, own in each_op(problems):
-        part = problems.iloc[own]
-        flops[own], moved[own] = op.flops(part), op.bytes(part)
+        flops[own], moved[own] = op.amounts(problems.iloc[own])
     position = pd.MultiIndex.from_frame(problems[["_call", "dtype_a"]]).get_indexer(
         pd.MultiIndex.from_frame(described[["_call", "dtype_a"]])
     )

@@ -17,7 +17,7 @@ def most(share: float, sets: int) -> float:
 
 @pytest.mark.long
 def test_true_laws_rarely_fail_and_false_ones_are_found() -> None:
-    for cell, share, count, _ in scaling_verdicts(5, 1, ("16 unequal groups",)):
+    for cell, share, count, _ in scaling_verdicts(3, 1, ("16 unequal groups",)):
         if cell.endswith("any fails"):
             assert share <= most(0.07, count), cell
         else:
@@ -26,7 +26,7 @@ def test_true_laws_rarely_fail_and_false_ones_are_found() -> None:
 
 @pytest.mark.long
 def test_a_shifted_run_is_rarely_called_valid() -> None:
-    for cell, share, count, _ in check_verdicts(6, 1, ("16 unequal groups, 8 new",)):
+    for cell, share, count, _ in check_verdicts(4, 1, ("16 unequal groups, 8 new",)):
         if cell.endswith(("10%: still valid", "alarm")):
             assert share <= most(0.05, count), cell
         else:
