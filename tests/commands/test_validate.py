@@ -104,7 +104,7 @@ def test_the_command_prints_json(measured: Path) -> None:
         (["--host", "MI300X", "--target", "MI355X", "--where", "dtype_a"], "--where must be COLUMN=VALUE"),
         (["--host", "MI300X", "--target", "MI355X", "--group", "colour"], "colour"),
         (["--host", "MI300X", "--target", "MI300X"], "--host MI300X"),
-        (["--host", "MI300X", "--target", "H100"], "H100"),
+        (["--host", "MI300X", "--target", "H200"], "H200"),
     ],
 )
 def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:
