@@ -61,7 +61,7 @@ def command(
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
-    from ..report.terminal import show, shown_progress
+    from ..report.terminal import shown_progress
 
     if corrected is not None:
         check_run_folder(corrected)
@@ -79,7 +79,5 @@ def command(
     if corrected is not None and found.correction is not None:
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))
-    if out is not None:
-        found.save(out, opt.made_by(context))
     saved = [Path(found.facts.saved)] if found.facts.saved else []
-    show(found.document(), *saved, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+    opt.finish(context, found, out, *saved, as_json=as_json, every=every)

@@ -53,9 +53,6 @@ def command(
     opt.check_data([first, *others])
     opt.announce("reading them", quiet=as_json)
     from ..api.comparing import compare  # here: what it imports takes seconds, and the options are checked before
-    from ..report.terminal import show
 
     found = compare(first, *others, interval=interval, seed=seed, **asked)
-    if out is not None:
-        found.save(out, opt.made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+    opt.finish(context, found, out, as_json=as_json, every=every)

@@ -54,7 +54,7 @@ def command(
     if (names := opt.parse_names(models, "--models", "Additive,Stack")) is not None:
         settings["models"] = names
     gpus = {"host": opt.parse_gpu(host), "target": opt.parse_gpu(target)}
-    from ..report.terminal import show, shown_progress
+    from ..report.terminal import shown_progress
 
     options: dict[str, Any] = {
         "draws": draws, "scheme": scheme, "interval": interval, "metric": metric, "seed": seed,
@@ -64,6 +64,4 @@ def command(
         from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before
 
         found = curve(data, **gpus, **settings, **options, progress=progress)
-    if out is not None:
-        found.save(out, opt.made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+    opt.finish(context, found, out, as_json=as_json, every=every)

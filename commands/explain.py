@@ -36,9 +36,6 @@ def command(
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before
-    from ..report.terminal import show
 
     found = explain(run, data, row, interval=interval, **settings)
-    if out is not None:
-        found.save(out, opt.made_by(context))
-    show(found.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+    opt.finish(context, found, out, as_json=as_json, every=every)

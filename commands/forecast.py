@@ -438,21 +438,15 @@ def _answer(
     opt.announce("forecasting", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
-    from ..report.terminal import show
 
     found = forecast(model, **asked)
     if chakra:
         if not isinstance(found, Forecasts):
             raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
         found.save_chakra(chakra)
-    if out is None:
-        show(found.document(), as_json=as_json, every=every)
-    elif table:
+    if out is not None and table:
         found.save_table(out)
-        show(found.document(), out, as_json=as_json, every=every)
-    else:
-        found.save(out, opt.made_by(context))
-        show(found.document(), *(out / name for name in FILES), as_json=as_json, every=every)
+    opt.finish(context, found, None if table else out, *([out] if table else []), as_json=as_json, every=every)
     if isinstance(found, Forecasts) and all(
         one.setting is None for one in found.answers
     ):  # of a table: not one row could be understood

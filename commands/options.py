@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -21,6 +21,9 @@ from ..hardware import EVERY, GPU, all_gpus, find, others_named
 from ..output import check_output, visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
+
+if TYPE_CHECKING:  # what options are checked with need not import what shows results
+    from ..report.html import Shown
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
@@ -459,6 +462,19 @@ def command_line(context: typer.Context) -> str:
             values = [",".join(str(each) for each in values)]
         words += option if value is True else [word for each in values for word in (*option, str(each))]
     return shlex.join(words)
+
+
+def finish(
+    context: typer.Context, found: Shown, out: Path | None, *also: Path, as_json: bool = False, every: bool = False
+) -> None:
+    """Write the folder of a result, where one is asked for, and show the result with its files, after others."""
+    from ..report.terminal import show
+
+    if out is not None:
+        found.save(out, made_by(context))
+    show(
+        found.document(), *also, *(out / name for name in found.files if out is not None), as_json=as_json, every=every
+    )
 
 
 def made_by(context: typer.Context) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def predict_command(
         data, fitted, wanted, performance=values, mpki=misses, f_mem=f_mem, law=laws, where=chosen,
         rename=opt.parse_renames(rename), scenario=scenario, interval=interval,
     )  # fmt: skip
-    _tell(result, out, as_json, every, context)
+    opt.finish(context, result, out, as_json=as_json, every=every)
 
 
 def devices_command(
@@ -103,7 +103,7 @@ def devices_command(
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
     result = scale_devices(data, names, margin=margin, seed=seed, **asked)
-    _tell(result, out, as_json, every, context)
+    opt.finish(context, result, out, as_json=as_json, every=every)
 
 
 def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False) -> None:
@@ -189,15 +189,6 @@ def _write(rows: Any, out: Path, as_json: bool) -> None:
 
     write_table(pa.Table.from_pandas(rows, preserve_index=False), out, "{}")
     show(rows_document(rows), out, as_json=as_json)
-
-
-def _tell(result: Any, out: Path | None, as_json: bool, every: bool, context: typer.Context) -> None:
-    """Write the folder of a result, where one is asked for, and show it."""
-    from ..report.terminal import show
-
-    if out is not None:
-        result.save(out, opt.made_by(context))
-    show(result.document(), *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
 
 
 app.command("predict")(opt.run_command(predict_command))
