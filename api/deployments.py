@@ -115,8 +115,10 @@ def deployments(
     Raises FlopcastError: something asked for is not known or cannot be, or the model has no room anywhere.
     """
     known = {name: value for name, value in asked.items() if value is not None}
-    own = str(known.get("release", OWN)).endswith(OWN)
-    if others := [name for name in known if name not in FIELDS or (name == "release" and not own)]:
+    if not str(known.get("release", OWN)).endswith(OWN):
+        text = f"(or num_prompts) is needed beside release, unless that is a {OWN} of flopcast calibrate"
+        raise ParameterError("batch", text)
+    if others := [name for name in known if name not in FIELDS]:
         raise ParameterError(
             "batch",
             f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -24,6 +24,7 @@ from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
 from ..table.conditions import Where, conditions
+from ..table.measurements import count_reasons
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
@@ -338,8 +339,9 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
-    if (runs := _served(cases, default)) is not None:
-        return (shipped() if prior is None else load_serving(Path(prior))).calibrated(runs)
+    if (served := _served(cases, default)) is not None:
+        found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served[0])
+        return replace(found, about={**found.about, "refused": count_reasons(served[1])})
     asked = list(_read(cases))
     parts, seconds, settings = [], [], []
     for line, case in enumerate(asked, start=2):
@@ -379,8 +381,10 @@ def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Fore
     return before, now
 
 
-def _served(cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str] | None) -> pd.DataFrame | None:
-    """Return runs of serving, complete; None for cases with a column ``measured``."""
+def _served(
+    cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str] | None
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """Return runs of serving, complete, and the rows refused; None for cases with a column ``measured``."""
     if isinstance(cases, pd.DataFrame):
         if "measured" in cases:
             return None
@@ -388,8 +392,8 @@ def _served(cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str
         return None
     from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
 
-    found = load_measurements(cases, default=default).frame
-    return described(found[found["op"] == SERVING])[0]
+    found = load_measurements(cases, default=default)
+    return described(found.frame[found.frame["op"] == SERVING])[0], found.rejected
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

@@ -39,6 +39,7 @@ from .document import (
     Table,
     columns,
     lines,
+    losses,
     remarked,
     rows,
 )
@@ -339,7 +340,10 @@ def learnt_document(model: ServingModel) -> Document:
     data |= {
         "spreads": {time: {name: list(both) for name, both in fit.spreads.items()} for time, fit in model.fits.items()}
     }
-    return Document(title=title, sections=[Section("Widths", [table])], data=data)
+    refused = dict(model.about.get("refused", {}))
+    return Document(
+        title=title, opening=[losses(refused)], sections=[Section("Widths", [table])], data=data | {"refused": refused}
+    )
 
 
 def _answer(one: Forecast, level: float) -> Headline:

@@ -124,6 +124,10 @@ def find_release(name: str, kind: str = "serving") -> Release:
     known = known_releases() if kind == "serving" else {}
     if not known:
         raise DataError(f"unknown release {name!r}: of {kind} none is known but the file of your own (calibrate)")
+    if name.endswith(".parquet"):
+        raise DataError(
+            f"{name} has runs of serving: it answers where no batch is given (flopcast forecast --ttft ...)"
+        )
     if name not in known:
         raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
     return known[name]

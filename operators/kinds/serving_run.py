@@ -66,9 +66,9 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def request_us(frame: pd.DataFrame) -> np.ndarray:
-    """Return the time of a request from its first and further tokens: ``ttft + (output - 1) tpot``; NaN without."""
+    """Return the time of a request, ``ttft + (output - 1) tpot``; NaN where either is missing or cannot be."""
     ttft, tpot, answer = (as_numbers(frame, name) for name in ("ttft_ms", "tpot_ms", "output_len"))
-    return (ttft + (answer - 1) * tpot) * 1e3
+    return np.where((ttft > 0) & (tpot >= 0), (ttft + (answer - 1) * tpot) * 1e3, np.nan)
 
 
 def together(frame: pd.DataFrame) -> np.ndarray:

@@ -104,6 +104,9 @@ def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_
     stated = {"device": "MI300X", "dtype_a": "fp8", "tp": "8"}
     own = calibrate(file, prior=str(prior), default=stated)
     assert isinstance(own, ServingModel)
+    assert own.about["refused"] == {}
+    file.write_text(json.dumps([run, run | {"model_id": "llama-99b"}, run | {"mean_ttft_ms": -90.0}]))
+    assert calibrate(file, prior=str(prior), default=stated).about["refused"] == {"unknown-model": 1, "no-duration": 1}
     assert own.runs.iloc[-1][["device", "dtype_a", "tp"]].tolist() == ["MI300X", "fp8", 8]
 
 
