@@ -27,13 +27,15 @@ METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 
 
-def check_output(out: Path, names: Collection[str], data: Iterable[Path] = ()) -> None:
-    """Refuse ``out`` as the folder of a result made of such files and folders; call it before the work, not after.
+def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] = ()) -> None:
+    """Refuse ``out``, if any, as the folder of a result made of such files; call it before the work, not after.
 
     It need not exist. A folder that holds nothing else is an earlier result and will be replaced; one with other files
     in it is somebody's data, and none of the ``data`` that are read may be replaced. Raises DataError: ``out`` is a
     file, holds other files or one that is read, or cannot be written.
     """
+    if out is None:
+        return
     if os.path.lexists(out):
         if not out.is_dir():
             raise DataError("is a file: choose another folder", source=str(out))
@@ -83,13 +85,15 @@ def whole_file(out: Path) -> Generator[Path]:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
 
 
-def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out") -> None:
-    """Refuse ``out`` as the file of a result (an earlier one is replaced); call it before the work, not after.
+def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out") -> None:
+    """Refuse ``out``, if any, as the file of a result (an earlier one is replaced); call it before the work, not after.
 
     ``formats`` are the suffixes it may have; it may be none of the ``data`` that are read, nor one in these folders,
     through links neither; ``parameter`` is what the caller calls it. Raises ParameterError: the suffix is another, or
     nothing is installed that writes it; DataError: ``out`` is a folder or a file that is read, or cannot be written.
     """
+    if out is None:
+        return
     if out.suffix.lower() not in formats:
         known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
         raise ParameterError(parameter, f"must end in {known}, got {str(out)!r}")
@@ -101,7 +105,7 @@ def check_file(out: Path, formats: Sequence[str], data: Iterable[Path] = (), par
     check_place(out)
 
 
-def check_table(out: Path, parameter: str = "out", data: Iterable[Path] = ()) -> None:
+def check_table(out: Path | None, parameter: str = "out", data: Iterable[Path] = ()) -> None:
     """Refuse ``out`` as the place of a table, as `check_file` does; call it before the work, not after."""
     check_file(out, FORMATS, data, parameter)
 

@@ -150,8 +150,7 @@ def predict(
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
     file = None if out is None else Path(out)
-    if file is not None:
-        check_file(file, PREDICTION_FORMATS)
+    check_file(file, PREDICTION_FORMATS)
     given = items(data)
     if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")

@@ -34,8 +34,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
-    if out is not None:
-        check_file(out, PREDICTION_FORMATS, [run, *candidates])
+    check_file(out, PREDICTION_FORMATS, [run, *candidates])
     settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group)
     seconds = opt.parse_budget(budget)
     opt.check_data([run, *candidates])

@@ -48,8 +48,7 @@ def command(
     With --host a device of DATA takes the place of the run's host, and the answer says what that costs. With --target
     one takes the place of its target, and the answer says from how many of its rows on training anew errs less.
     """
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     settings: dict[str, Any] = {
         "host": host,
         "target": target,

@@ -47,8 +47,7 @@ def command(
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     for parameter, path in (("out", out), ("removed", removed)):
-        if path is not None:
-            check_table(path, parameter, data)
+        check_table(path, parameter, data)
     if out is not None and removed is not None and out.resolve() == removed.resolve():
         raise ParameterError("removed", f"must be another file than --out, got {str(removed)!r}")
     columns = opt.parse_defaults(default)

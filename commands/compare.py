@@ -47,8 +47,7 @@ def command(
     projections, forecasts and predictions, ratio and difference with paired intervals: what errs alike cancels. Several
     are compared with the first, figure by figure, runs on the rows that all predicted.
     """
-    if out is not None:
-        check_output(out, FILES, [first, *others])
+    check_output(out, FILES, [first, *others])
     asked = opt.parse_rows(where, unit, default, rename)
     opt.check_data([first, *others])
     opt.announce("reading them", quiet=as_json)

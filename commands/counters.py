@@ -42,8 +42,7 @@ def command(
 
     Each --without-features also says what a family of features is worth.
     """
-    if out is not None:
-        check_file(out, (".txt",), data)
+    check_file(out, (".txt",), data)
     settings: dict[str, Any] = {
         "host": opt.parse_gpu(host),
         "target": opt.parse_gpu(target),

@@ -45,8 +45,7 @@ def command(
     quiet: opt.QuietOption = False,
 ) -> None:
     """Say how many rows of the target to measure: error and coverage against their number, with a host and without."""
-    if out is not None:
-        check_output(out, FILES, data or ())
+    check_output(out, FILES, data or ())
     data = opt.check_data(data)
     settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ())
     if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:

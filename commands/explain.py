@@ -30,8 +30,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
-    if out is not None:
-        check_output(out, FILES, [run, *data])
+    check_output(out, FILES, [run, *data])
     settings = opt.parse_rows(where, unit, default, rename)
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)

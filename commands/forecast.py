@@ -432,8 +432,7 @@ def _answer(
     chakra: Path | None = None,
 ) -> None:
     table = out is not None and out.suffix.lower() in FORMATS
-    if out is not None:
-        check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
+    check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
     opt.check_chakra(chakra)
     opt.announce("forecasting", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
@@ -464,8 +463,7 @@ def _score(
     every: bool,
 ) -> None:
     files = FILES[:2]
-    if out is not None:
-        check_output(out, files)
+    check_output(out, files)
     from ..report.document import footer
     from ..report.forecast import score_document, scores_document
     from ..report.html import save_page

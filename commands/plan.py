@@ -42,10 +42,8 @@ def command(
     if out is not None and check is None:
         raise ParameterError("out", "must go with --check: it is a table of what passes recorded")
     inputs = [trace, *([check] if check else [])]
-    if out is not None:
-        check_table(out, "out", inputs)
-    if script is not None:
-        check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
+    check_table(out, "out", inputs)
+    check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
     columns = opt.parse_defaults(default)
     opt.announce("reading the trace", quiet=as_json)
     from ..api.profilers import plan  # here: what it imports takes seconds, and the options are checked before

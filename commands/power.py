@@ -86,8 +86,7 @@ def profile_command(
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
     components = opt.parse_names(component, "--component", "total,xcd")
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     opt.check_data([path for path in (log, executions, clocks) if path is not None])
     opt.announce(f"reading {log}", quiet=as_json)
     from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before

@@ -34,8 +34,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
-    if out is not None:
-        check_file(out, PREDICTION_FORMATS, [run, *data])
+    check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
         **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
         "target_cost": target_cost,

@@ -87,8 +87,7 @@ def command(
 
     Without --host the trace says where it was measured; without --target that GPU stays, and something else changes.
     """
-    if out is not None:
-        check_output(out, FILES, [*traces, *([durations] if durations else [])])
+    check_output(out, FILES, [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
     wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
     columns, bandwidths = opt.parse_defaults(default), parse_network(network)

@@ -59,8 +59,7 @@ def predict_command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     fitted, wanted = opt.parse_numbers(fit, "--fit", "8,16") or [], opt.parse_numbers(sizes, "--sizes", "128")
     values = opt.parse_numbers(performance, "--performance", "120.5,238")
     misses, laws = opt.parse_numbers(mpki, "--mpki", "1.7,1.6"), opt.parse_names(law, "--law", "proportional")
@@ -93,8 +92,7 @@ def devices_command(
     rename: opt.RenameOption = None,
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device."""
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     names = opt.parse_names(devices, "--devices", "MI308X,MI300X") or []
     asked = opt.parse_rows(where, unit, default, rename) | {"group": opt.parse_group(group)}
     check_margin(margin)
@@ -108,8 +106,7 @@ def devices_command(
 
 def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False) -> None:
     """Reproduce the published results from the published data."""
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     opt.announce("fitting the published simulations", quiet=as_json)
     from ..api.showing import scale_facts
     from ..report.html import save_page

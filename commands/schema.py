@@ -20,8 +20,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """List the operators and the columns of their measurements, with units and an example row."""
-    if out is not None:
-        check_file(out, READABLE)
+    check_file(out, READABLE)
     from ..api.tables import schema, template  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op
     from ..report.reference import schema_document

@@ -39,8 +39,7 @@ def command(
     keep: opt.KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
-    if out is not None:
-        check_output(out, FILES)
+    check_output(out, FILES)
     settings: dict[str, Any] = {
         "host": opt.parse_gpu(host),
         "target": opt.parse_gpu(target),
