@@ -112,8 +112,8 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
             shown.append(part)
         elif isinstance(part, Table):
-            fitting = _fitting(part, room - bool(part.title), console)
-            room -= bool(part.title) + _lines(Document(opening=[fitting] if fitting else []), console)
+            fitting, needed = _fitting(part, room - bool(part.title), console)
+            room -= bool(part.title) + needed
             shown += [fitting] if fitting else []
             tables += fitting is None and bool(part.rows)
             rows_left += len(part.rows) - (fitting.shown or len(part.rows)) if fitting else 0
@@ -134,16 +134,25 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     return replace(document, opening=shown, sections=[], closing=[last])
 
 
-def _fitting(table: Table, room: int, console: Console) -> Table | None:
-    """Return a table with as many rows as fit, three at least; else None."""
-    count = min(len(table.rows), table.shown or len(table.rows), max(room, 3))  # a row takes a line at least
-    while count >= min(3, len(table.rows)) and count:
+def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
+    """Return a table with as many rows as fit, three at least, and its lines; else None, and 0."""
+    most, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
+
+    def cut(count: int) -> tuple[Table, int]:
         made = table if count == (table.shown or len(table.rows)) else replace(table, shown=count, rest=None)
-        over = _lines(Document(opening=[made]), console) - room
-        if over <= 0:
-            return made
-        count -= max(over // 3, 1)  # a row may take several lines
-    return None
+        return made, _lines(Document(opening=[made]), console)
+
+    count = min(most, max(room, 3))  # a row takes a line at least
+    while 0 < least <= min(count, room):
+        made, lines = cut(count)
+        if lines <= room:
+            return made, lines
+        if count == min(most, max(room, 3)) and (fewer := count - lines + room) >= least:
+            made, needed = cut(fewer)  # where each row takes one line
+            if needed == room:
+                return made, needed
+        count -= max((lines - room) // 3, 1)  # a row may take several lines
+    return None, 0
 
 
 def _lines(document: Document, console: Console) -> int:
