@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -12,6 +13,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import joblib
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
@@ -294,6 +296,15 @@ def check_rows(
     return X, y, check_weights(sample_weight, len(y))
 
 
+def rows_to_predict(estimator: BaseEstimator, X: Any) -> np.ndarray:
+    """Return X as a float64 array, as `validate_data` does; that is asked only where something may be wrong."""
+    if isinstance(X, pd.DataFrame) and len(X) and list(X.columns) == list(getattr(estimator, "feature_names_in_", ())):
+        with contextlib.suppress(TypeError, ValueError):
+            if np.isfinite(values := X.to_numpy(dtype=np.float64)).all():
+                return values
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     """Return the weights as a float64 array of shape (n_rows,); all 1 when there are none."""
     if sample_weight is None:
@@ -312,7 +323,9 @@ def check_target(estimator: BaseEstimator, X: Any, y: Any) -> np.ndarray:
     """Return y as a finite float64 array with one value per row of X, for models that leave X to what they wrap."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and len(y)
+    if not plain or not np.isfinite(y).all():
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, y)
     return y
 

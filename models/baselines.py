@@ -34,7 +34,9 @@ class _OneColumn(RegressorMixin, BaseEstimator):
             j = self._position()
             name = feature_names(self)[j]
             values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
-            return check_array(values[:, np.newaxis], input_name=f"column {name!r} of X")[:, 0]
+            if not len(values) or not np.isfinite(values).all():
+                check_array(values[:, np.newaxis], input_name=f"column {name!r} of X")
+            return values
         return validate_data(self, X, dtype=np.float64, reset=reset)[:, self._position()]
 
     def _position(self) -> int:

@@ -28,6 +28,7 @@ from .base import (
     feature_names,
     fit,
     inner_folds,
+    rows_to_predict,
 )
 from .baselines import AdditiveTime
 from .target_space import LARGEST_LOG, Columns, settled
@@ -379,7 +380,7 @@ class Transfer(PositiveRegressor):
             For NaN in X: rows to predict need a host time.
         """
         check_is_fitted(self, "regressor_")
-        values = validate_data(self, X, dtype=np.float64, reset=False)
+        values = rows_to_predict(self, X)
         return self.regressor_.predict(self.with_shape(values, self.shape_model_.predict(self.shapes(values))))
 
     def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
@@ -489,7 +490,7 @@ class PrecisionTransfer(Transfer):
     def mixed(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the shape model's weight, and the logarithms of what it and the second one say, (n_samples,) each."""
         check_is_fitted(self, "regressor_")
-        values = validate_data(self, X, dtype=np.float64, reset=False)
+        values = rows_to_predict(self, X)
         members = self.shape_model_.log_members(self.shapes(values))
         shape = members.mean(axis=0)
         second = log_predictions(self.regressor_, self.with_shape(values, np.exp(shape)))

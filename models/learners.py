@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.neural_network import MLPRegressor
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .base import check_rows, feature_names, one_blas_thread
+from .base import check_rows, feature_names, one_blas_thread, rows_to_predict
 
 _TREE: Final = re.compile(r"^Tree=[0-9]+\n((?:[a-z_]+=[^\n]*\n)+)", re.MULTILINE)
 _WHOLE: Final = re.compile(r"(?:-?[0-9]{1,9}(?: -?[0-9]{1,9})*)?")
@@ -171,7 +171,7 @@ class Forest(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the mean over the trees, shape (n_samples,)."""
         check_is_fitted(self, "forest_")
-        return self.forest_.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.forest_.predict(rows_to_predict(self, X))
 
 
 def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> dict[int, float]:
@@ -300,7 +300,7 @@ class Boosted(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the sum over the trees, shape (n_samples,)."""
         check_is_fitted(self, "text_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = rows_to_predict(self, X)
         booster, found = self.native(), np.zeros(len(X))
         for first in range(0, booster.num_trees(), TREES_AT_ONCE):
             found += booster.predict(X, start_iteration=first, num_iteration=TREES_AT_ONCE, num_threads=1)
@@ -439,7 +439,7 @@ class MLP(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the network's output in the unit of y, shape (n_samples,)."""
         check_is_fitted(self, "weights_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = rows_to_predict(self, X)
         output = _forward((X - self.centre_) / self.scale_, self.weights_, self.biases_)
         return output * self.target_scale_ + self.target_centre_
 

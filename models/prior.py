@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import PositiveRegressor, check_positive_target, check_table, check_target, feature_names
+from .base import PositiveRegressor, check_positive_target, check_table, check_target, feature_names, rows_to_predict
 from .ensembles import GeometricStack
 from .target_space import LARGEST_LOG
 
@@ -142,7 +142,7 @@ class Smooth(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the mean of the process, shape (n_samples,); far from all rows it is their offset."""
         check_is_fitted(self, "coef_")
-        Z = validate_data(self, X, dtype=np.float64, reset=False) - self.centre_
+        Z = rows_to_predict(self, X) - self.centre_
         return self.offset_ + self._covariance(Z, self.length_, self.slope_) @ self.coef_
 
     def _covariance(self, Z: np.ndarray, length: float, slope: float) -> np.ndarray:

@@ -216,7 +216,8 @@ class Columns(TransformerMixin, BaseEstimator):
         """Return the columns: a DataFrame of a DataFrame, an array of anything else."""
         check_is_fitted(self, "columns_")
         if hasattr(X, "iloc"):
-            validate_data(self, X, skip_check_array=True, reset=False)
+            if list(X.columns) != list(getattr(self, "feature_names_in_", ())):
+                validate_data(self, X, skip_check_array=True, reset=False)
             return self._passed_on(X)
         return self._passed_on(validate_data(self, X, reset=False))
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import stdtr
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread
+from ..base import DroppedColumns, check_rows, feature_names, one_blas_thread, rows_to_predict
 from .triangular import Triangular, centred, minimum_norm, non_negative, with_intercept
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -65,7 +65,7 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return ``intercept_ + X @ coef_``, one prediction per row, shape (n_samples,)."""
         check_is_fitted(self, "coef_")
-        return validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_ + self.intercept_
+        return rows_to_predict(self, X) @ self.coef_ + self.intercept_
 
     def _training_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the validated rows of positive weight, and their weights; columns that add nothing are set to 0.
