@@ -49,6 +49,7 @@ CURES = {
     "few-steps-kept": "record more steps",
     "files-skipped": "give the files that hold measurements alone, or see [formats](../formats.rst)",
     "fp32-assumed": "`--default dtype_a=bf16`",
+    "tp-assumed": "`--default tp=8`",
     "law-too-few-data": "measure more rows of the class",
     "mean-of-calls": "export a trace (`prof.export_chrome_trace`), which has each call, for medians and their spread",
     "need-not-reached": "measure what it names",

@@ -299,9 +299,10 @@ class Measurements:
 
     @property
     def rejected_at(self) -> dict[str, str]:
-        """Where the first row kept out for each reason was read: ``own.csv:17``."""
-        first = self.rejected.drop_duplicates("reason")
-        return dict(zip(first["reason"].astype(str), first["source"].astype(str), strict=True))
+        """Where the first row kept out for each reason was read, and what it lacks: ``own.csv:17, m``."""
+        first = self.rejected.drop_duplicates("reason").astype(str)
+        lacks = ", " + first["detail"].where(first["reason"] == "missing-dimension", "")
+        return dict(zip(first["reason"], first["source"] + lacks.where(lacks != ", ", ""), strict=True))
 
 
 class Found:
@@ -552,7 +553,7 @@ def _tables(
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, known)}"
                 raise ParameterError("default", problem)
     if not tables and found.excluded:
-        asked = ", ".join(map(str, (*options.where, *options.devices)))
+        asked = ", ".join(dict.fromkeys(map(str, (*options.where, *options.devices))))
         raise DataError(f"no row has {asked}: {counted(len(found.excluded), 'file')} hold others", source=where)
     if not tables:
         if len(found.unreadable) == len(paths) == 1:

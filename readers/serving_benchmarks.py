@@ -80,10 +80,14 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
         rows["duration_us"] = np.nan
     times = pd.to_numeric(rows["duration_us"], errors="coerce")
     rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
+    notes = list[Note]()
+    if alone := int(as_text(rows["tp"]).eq("").sum() if "tp" in rows else len(rows)):
+        text = "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says otherwise"
+        notes.append(Note(remark("tp-assumed", text), alone))
     told = remark(
         "labels-kept", f"columns that no model learns from are kept as labels: {few(labels, 8)}", names=labels
     )
-    return RawTable(rows, [Note(told, len(rows))] if labels else [])
+    return RawTable(rows, [*notes, *([Note(told, len(rows))] if labels else [])])
 
 
 def _records(words: str, source: str) -> Iterator[tuple[int, Any]]:

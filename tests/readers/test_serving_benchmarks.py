@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import flopcast as fc
+from flopcast.errors import DataError
 
 VLLM: dict[str, Any] = {
     "date": "20260301-120000", "backend": "vllm", "model_id": "meta-llama/Llama-3.1-70B-Instruct",
@@ -77,6 +78,15 @@ def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:
     (note,) = [note for note in found.notes if note.code == "labels-kept"]
     assert {"request_rate", "p99_ttft_ms"} <= set(note.values["names"])
     assert not set(note.values["names"]) & {"ttfts", "mean_ttft_ms"}
+
+
+def test_runs_that_do_not_say_their_gpus_are_named(tmp_path: Path) -> None:
+    codes = [{note.code for note in read(tmp_path, AIPERF, engine="vllm", **tp).notes} for tp in ({}, {"tp": "4"})]
+    assert ["tp-assumed" in one for one in codes] == [True, False]
+    with pytest.raises(DataError, match="engine"):
+        read(tmp_path, AIPERF)
+    lacking = read(tmp_path, [SGLANG | {"total_input_tokens": None}, SGLANG])
+    assert lacking.rejected_at == {"missing-dimension": "result.json:1, input_len"}
 
 
 def test_what_is_no_run_is_refused_and_the_others_are_read(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,7 +56,7 @@ def test_training_says_how_many_pairs_of_epochs_are_left_out() -> None:
     assert any("1 of 13 pairs of epochs" in note for note in run.metrics["data"]["notes"])
 
 
-def test_a_training_left_with_few_pairs_says_why() -> None:
+def test_a_training_left_with_few_pairs_says_why(all_folds: Callable[[], AbstractContextManager[None]]) -> None:
     frame = pd.concat([epochs("MI300X", [100.0] * 12), epochs("H100 SXM5", [100.0] * 4 + [300.0] * 8)])
-    with pytest.raises(DataError, match=r"there are 4: 8 of 12 pairs"):
+    with all_folds(), pytest.raises(DataError, match=r"there are 4: 8 of 12 pairs"):
         fc.train(frame, host="MI300X", target="H100 SXM5", models=["OLS"], jobs=1)
