@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -20,8 +21,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import ParameterError
-from flopcast.workers import _ANSWER, PACKAGES, Cluster, cpu_model, differences, pool, workers
+from flopcast.errors import DataError, ParameterError
+from flopcast.workers import _ANSWER, _LOST, PACKAGES, Cluster, cpu_model, differences, pool, workers
 
 if find_spec("distributed") is None:
     pytest.skip("Dask distributed (flopcast[cluster]) is not installed", allow_module_level=True)
@@ -115,6 +116,44 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
     monkeypatch.setattr(Future, "result", never)
     with workers(1, cluster.working()) as who, pool(who, ordered=True) as each:
         assert list(each.map(lambda task, shared: task + shared, [1, 2, 3], 5)) == [6, 7, 8]
+
+
+def test_a_task_that_ends_its_workers_is_one_error(cluster: Running) -> None:
+    def allow(losses: int) -> None:
+        who.client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", losses))
+
+    cluster.working()
+    cluster.worker()  # in place of the one that is lost
+    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+        assert isinstance(who, Cluster)
+        try:
+            allow(0)
+            with pytest.raises(DataError, match="one task has ended several workers") as caught:
+                list(each.map(lambda task, shared: os._exit(1), [1], None))
+        finally:
+            allow(3)
+        assert type(caught.value.__cause__).__name__ == "KilledWorker"
+        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]  # the others go on
+
+
+@pytest.mark.parametrize("lost", ["Future.result", "Client.scatter"])
+def test_workers_that_are_lost_again_and_again_are_one_error(
+    cluster: Running, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    import distributed  # here: to import it takes a second in each process that collects tests
+
+    tried = []
+
+    def fails(*given: object, **asked: object) -> None:
+        tried.append(given)
+        raise distributed.CancelledError if lost == "Future.result" else OSError
+
+    with workers(1, cluster.working()) as who, pool(who, ordered=True) as each:
+        kind, name = lost.split(".")
+        monkeypatch.setattr(getattr(distributed, kind), name, fails)
+        with pytest.raises(DataError, match="one task has ended several workers"):
+            list(each.map(lambda task, shared: task + shared, [1], 5))
+    assert len(tried) == 1 + _LOST
 
 
 @pytest.mark.long
