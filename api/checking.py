@@ -21,13 +21,14 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import groups_of
+from ..hardware import GPU
 from ..laws.bounds import bound
 from ..laws.rates import on_each
 from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
 from ..output import dumps, whole_folder
-from ..readers import Measurements
+from ..readers import Measurements, read_rows
 from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
@@ -37,12 +38,12 @@ from ..report.predictions import Identity, write_file
 from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder
 from ..report.training import left_out, training_document
 from ..table.conditions import Where
-from ..table.measurements import fill_text
+from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
 from ..workers import one_thread
 from .devices import device
 from .predicting import RunLike, run_of
-from .tables import Data, items, load_measurements, names_of
+from .tables import Data, items, load_measurements, names_of, refuse_unknown_models
 
 FILES = ("check.json", "check.html")
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
@@ -405,7 +406,7 @@ def advise(
     run : path or Run
         Run folder that `train` wrote, or a run.
     candidates : path, DataFrame, Measurements, or a sequence of them
-        What could be measured: rows of the run's host, or of the target's shapes where it has none (with any time).
+        What could be measured: rows of the run's host, or shapes where it has none, with or without a time.
         Rows of the target beside a host's count as measured already.
     rows : int, optional
         How many rows may be measured; or ``budget``.
@@ -450,8 +451,14 @@ def advise(
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
     model = trained.trained
-    found = load_measurements(candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)])
-    frame, measured = _candidates(model, found.frame)
+    if (host := model.recipe.host) is None:
+        tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
+        read, _ = read_rows(tables, units=unit, defaults=default, renames=rename, timed=False, where=where)
+        frame = _shapes(model, read)
+        measured = np.zeros(len(frame), dtype=bool)
+    else:
+        found = load_measurements(candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)])
+        frame, measured = _candidates(model, host, found.frame)
     with one_thread():
         answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
@@ -580,12 +587,19 @@ def _devices(model: TrainedModel) -> list[Any]:
     return [gpu for gpu in (model.recipe.host, model.recipe.target) if gpu is not None]
 
 
-def _candidates(model: TrainedModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row of each problem that can be used, of those that have a time the fastest."""
+    rows = refuse_unknown_models(rows)
+    usable = rows[rows[REFUSED].eq("")].reset_index(drop=True)
+    timed = as_numbers(usable, "duration_us") > 0
+    stand_in = np.where(timed, usable["duration_us"], 1.0)  # only orders the kernels of one problem
+    found = one_per_problem(usable.assign(device=model.recipe.target.name, duration_us=stand_in))[0]
+    return fill_text(found if timed.all() else found.drop(columns="duration_us"))
+
+
+def _candidates(model: TrainedModel, host: GPU, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     """Return what could be measured, and which of it the data already hold for the target."""
-    host, target = model.recipe.host, model.recipe.target
-    if host is None:
-        rows = fill_text(one_per_problem(frame.assign(device=target.name))[0])
-        return rows, np.zeros(len(rows), dtype=bool)
+    target = model.recipe.target
     rows = one_per_problem(rows_of(frame, host.name), model.recipe.metric)[0]
     theirs = frame[frame["device"].eq(target.name)]
     if theirs.empty:

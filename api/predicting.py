@@ -209,7 +209,7 @@ def _at_once(
 ) -> Prediction:
     survey = _Survey(asked)
     rows = survey.see(rows)
-    worked = _Worked(asked, survey, [rows])
+    worked = _Worked(asked, survey, [rows], [note for note in notes if note.code == "fp32-assumed"])
     frame = pd.concat(worked)
     report = worked.report(notes)
     if COST in rows:
@@ -320,8 +320,10 @@ class _Survey:
 class _Worked:
     """The predictions of rows, batch by batch; after all of them there is a report."""
 
-    def __init__(self, asked: _Asked, survey: _Survey, parts: Iterable[pd.DataFrame]) -> None:
-        self._asked, self._survey, self._parts = asked, survey, parts
+    def __init__(
+        self, asked: _Asked, survey: _Survey, parts: Iterable[pd.DataFrame], assumed: Sequence[Remark] = ()
+    ) -> None:
+        self._asked, self._survey, self._parts, self._assumed = asked, survey, parts, assumed
         self._tally = Tally(asked.model.recipe.metric)
         self._lacking: dict[str, str] = {}
         self.first = pd.DataFrame()
@@ -337,7 +339,8 @@ class _Worked:
             yield frame
         if not self._tally.predicted:
             source = str(self.first["source"].iloc[0]) if len(self.first) else None
-            raise DataError(f"no row can be predicted: {self._tally.refused}", source=source)
+            why = "; ".join([self._tally.refused, *map(str, self._assumed)])
+            raise DataError(f"no row can be predicted: {why}", source=source)
 
     def report(self, notes: Sequence[Remark]) -> dict[str, Any]:
         """Return the report of `Prediction`; `notes` are what the reader remarked on."""

@@ -131,6 +131,7 @@ def class_of(rows: pd.DataFrame) -> ObjectArray:
 
 
 FEWEST = 3  # pairs from which a spread can be estimated
+FEW = 10  # pairs below which the median of deviations is no measure of it: of three it passes over the farthest
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Correction:
     """What measured pairs say of a law in one op class."""
 
     factor: float  # median of measured over projected time
-    sigma: float  # standard deviation of its logarithm, robust; NaN for fewer than `FEWEST` pairs
+    sigma: float  # standard deviation of its logarithm, robust from `FEW` pairs on; NaN for fewer than `FEWEST`
     n: int  # pairs
 
     @property
@@ -168,6 +169,8 @@ def corrections_of(measured_us: np.ndarray, projected_us: np.ndarray, op_class: 
         own = error[op_class == name]
         centre = float(np.median(own))
         spread = MAD_TO_SIGMA * float(np.median(np.abs(own - centre))) if len(own) >= FEWEST else np.nan
+        if FEWEST <= len(own) < FEW:
+            spread = max(spread, float(np.std(own, ddof=1)))
         found[name] = Correction(float(np.exp(centre)), spread, len(own))
     return found
 

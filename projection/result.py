@@ -25,7 +25,7 @@ from .collective_laws import ALPHA_BETA, World, model_us, placed_messages
 from .graph import CAUSES, gap_table
 from .job import communication_table, pair_volumes
 from .kernel_laws import CORRECTED, MODEL
-from .phases import Repeated, fold, repeated, repeats_of
+from .phases import Repeated, fold, repeated, repeats_of, weights_of
 from .replay import ACTIVITY, AGGREGATIONS, DELAY, GAP, LATENCY, OVERLAP, REPLAY, RETURN, SUM, UNEXPLAINED, WORK
 from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
@@ -257,8 +257,8 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Notes are ``no-phases`` (they were asked for, and all was projected), ``launched-before``, ``no-calls``,
-    ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and ``durations-of-passes``.
+    Notes are ``run-applies`` (to how much), ``no-phases`` (asked for, and all was projected), ``launched-before``,
+    ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -432,6 +432,14 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
     notes = []
+    if projection.laws.run is not None:
+        rows = projection.activities
+        used, count = (rows[LAW] == MODEL).to_numpy(), repeats_of(rows)
+        time = rows["projected_us"].to_numpy() * weights_of(rows)
+        part = float(time[used].sum() / time.sum()) if len(time) else 0.0
+        done, every = int(count[used].sum()), int(count.sum())
+        text = f"the run predicts {done:,} of {every:,} activities, {100 * part:.0f} % of their time; laws the others"
+        notes.append(remark("run-applies", text, count=done, of=every, share=part))
     if asked and not projection.folded:
         text = "no phase of the trace repeats often enough to stand for its repeats: the whole trace was projected"
         notes.append(remark("no-phases", text))
@@ -464,9 +472,9 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         known = ~np.isnan(model) & (model > 0)
         if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
             kept = projection.laws.keep_waiting
-            stays = "which stays" if kept else "which is projected too (keep_waiting keeps it)"
+            stays = "which stays" if kept else "which is projected too (comm_wait keeps it)"
             text = f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers"
-            notes.append(remark("collectives-above-model", f"{text}, {stays}", ratio=float(ratio), kept=kept))
+            notes.insert(0, remark("collectives-above-model", f"{text}, {stays}", ratio=float(ratio), kept=kept))
     names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
         devices, host = tuple(sorted(names)), projection.host.name

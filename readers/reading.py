@@ -604,6 +604,8 @@ def _read_each(
         found.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(table.sourced(source.label, place))
     for place, frame in enumerate(frames, start=len(sources)):
+        if levels := [name for name in frame.index.names if name is not None and name not in frame]:
+            frame = frame.reset_index(levels)
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]

@@ -272,6 +272,8 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.
     rows = table.drop(columns=[column for column, _ in taken.values()])
     for name, (column, factor) in taken.items():
         values = table[column]
+        if np.iscomplexobj(values):
+            raise DataError(f"column {column!r} holds complex numbers", source=source)
         numbers = pd.to_numeric(values, errors="coerce").astype(float) * factor
         wrong = numbers.isna() & values.notna()
         rows[name] = numbers.astype(object).where(~wrong, values) if wrong.any() else numbers

@@ -260,7 +260,7 @@ def traces_document(found: TraceChanges) -> Document:
     ]
     parts = [(name, _change(value), f"{100 * value / before.total_us:+.1f} %") for name, value in changed.items()]
     made = Table(columns("where the difference comes from", numbers=("change, µs", "of the first")), rows(parts))
-    both = Table(heads[:-2], shown, f"calls that changed most ({len(shown)} of {len(texts):,})", medium="terminal")
+    both = Table(heads[:-2], shown, "calls that changed most", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
         title=f"{before.label} and {after.label}",

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import few
+from ..hardware import all_gpus
 from ..readers.aiconfigurator import Surveyed
 from ..remarks import Remark
 from ..table.contents import Profile
@@ -95,7 +96,10 @@ def ingest_document(
 def _next(traces: Sequence[Overview], profile: Sequence[Profile]) -> list[Lines]:
     """Say what the data are good for: training by the devices that have most rows, a trace on another GPU."""
     counts = sum((Counter(one.devices) for one in profile), Counter[str]())
-    names = [f"'{name}'" if " " in name else name for name, _ in counts.most_common(2) if name]
+    catalogue = {gpu.name for gpu in all_gpus()}
+    known = [name for name, _ in counts.most_common() if name in catalogue][:2]
+    paired = any(set(known) <= set(one.devices) for one in profile)
+    names = [f"'{name}'" if " " in name else name for name in known[: 1 + paired]]
     asked = ["--target", *names] if len(names) < 2 else ["--host", names[0], "--target", names[1]]
     steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"] if names else []
     steps += ["flopcast project TRACE --target GPU says how long a trace takes there"] if traces else []

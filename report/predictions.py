@@ -37,7 +37,7 @@ from .document import (
     rows,
 )
 from .formats import NONE, alike, counted, figure, formatted, known, percent, share, significant
-from .training import left_out, metric, speedup_parts, title
+from .training import metric, speedup_parts, title
 
 SCHEMA = 1  # version of the JSON that predictions, and explanations of them, are written as
 SHOWN = 10  # first rows that are kept where all are written to a file
@@ -183,7 +183,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     """
     middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
     width = report["median_relative_width"]
-    spread = f"{100 * report['level']:g} % intervals for {left_out(report['scheme'])}: " + (
+    spread = f"{100 * report['level']:g} % intervals: " + (
         "no bound known at this level" if width is None else f"median width {share(width)}"
     )
     more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"

@@ -54,6 +54,7 @@ def test_runs_are_paired_on_the_rows_both_have_whatever_their_order() -> None:
     ape = errors(100, 0)
     found = fc.compare(Run({"OLS": ape[first]}, first), Run({"OLS": ape[second] - 1, "Stack": ape[second]}, second))
     assert found.common == 60
+    assert " → " in repr(found)
     (grouped,) = found.schemes
     assert grouped.names == ("OLS", "OLS")
     assert grouped.paired.difference == pytest.approx(-1)

@@ -74,6 +74,15 @@ def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(run: Path, can
         needed(run, 0.0)
 
 
+def test_without_a_host_it_is_chosen_of_shapes_alone(tmp_path: Path) -> None:
+    alone = fc.train(host_rows(range(1, 8)), target="MI300X", models=["Additive"], jobs=1)
+    shapes = host_rows(range(8, 10)).drop(columns=["duration_us", "device"])
+    found = fc.advise(alone, pd.concat([shapes, shapes]), rows=100)
+    assert len(found.batch) == len(shapes)
+    assert "duration_us" not in found.batch
+    assert fc.needed(alone, 1e-9, shapes).told.code == "need-not-reached"
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [([], "--rows"), (["--rows", 0], "--rows"), (["--rows", 3, "--weight", "calls"], "--weight")],

@@ -179,6 +179,17 @@ def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: P
     assert "(chunk_gdn)" in result.stderr
 
 
+def test_training_is_proposed_for_gpus_that_are_known_and_two_that_share_an_operator(tmp_path: Path) -> None:
+    def proposed(*rows: str) -> str:
+        (tmp_path / "t.csv").write_text("\n".join(["device,op,dtype,m,n,k,rows,cols,us", *rows, ""]))
+        return run(tmp_path / "t.csv").output
+
+    one, other = "MI300X,gemm,fp16,1,2,3,,,4", "MI355X,gemm,fp16,1,2,3,,,4"
+    assert "--host MI300X --target MI355X" in proposed(one, other)
+    assert "--host" not in proposed(one, "MI355X,copy,fp16,,,,3,4,5")
+    assert "train" not in proposed("Unheard,gemm,fp16,1,2,3,,,4")
+
+
 def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
     table = pd.DataFrame({"what": ["gemm"], "card": ["MI300X"], "fmt": ["bf16"], "M_": [16], "N_": [32], "K_": [64],
                           "took": [12.5]})  # fmt: skip

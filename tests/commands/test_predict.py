@@ -220,6 +220,13 @@ def test_without_a_host_shapes_are_enough(alone: Path, tmp_path: Path) -> None:
     assert "device" not in frame
 
 
+def test_a_number_format_that_was_only_assumed_is_called_so_where_nothing_is_predicted(
+    alone: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="fp32 assumed"):
+        predict(alone, [csv(tmp_path, "gemm,512,1024,2048", header="op,m,n,k")])
+
+
 def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path, tmp_path: Path) -> None:
     size = "gemm,bf16,512,1024,2048"
     data = csv(tmp_path, f"MI210,{size},50", f"MI375X,{size},-1", f",{size},")

@@ -214,6 +214,7 @@ def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
     assert found["classes"][0]["law"] == "model", found["law_remarks"]
+    assert any(note.startswith("[run-applies]") and "100 %" in note for note in found["notes"])
     now, fast = (row["time_us.gemm"] for row in found["sweep"])
     assert now == pytest.approx(found["classes"][0]["projected_us"])
     assert 0.4 < fast / now < 0.7

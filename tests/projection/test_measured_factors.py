@@ -29,10 +29,19 @@ def measured(ratios: list[float], op: str = "gemm") -> pd.DataFrame:
 
 
 def test_the_median_ratio_corrects_and_the_rest_is_spread() -> None:
-    found = learn_corrections(measured([1.1, 1.1, 1.1 * np.e, 1.1 / np.e, 99.0]), HOST, TARGET, "flops")["gemm"]
-    assert (found.factor, found.n) == (pytest.approx(1.1), 5)
+    ratios = [1.1] * 4 + [1.1 * np.e] * 3 + [1.1 / np.e] * 3 + [99.0]
+    found = learn_corrections(measured(ratios), HOST, TARGET, "flops")["gemm"]
+    assert (found.factor, found.n) == (pytest.approx(1.1), 11)
     assert found.sigma == pytest.approx(MAD_TO_SIGMA)
     assert found.error == pytest.approx(np.hypot(np.log(1.1), MAD_TO_SIGMA))
+
+
+def test_the_spread_of_few_pairs_counts_the_farthest() -> None:
+    """The median deviation of three is that of the second: here next to none."""
+    ratios = np.array([0.43, 0.434, 0.78])
+    found = corrections_of(ratios, np.ones(3), np.array(["attention"] * 3, dtype=object))["attention"]
+    assert found.sigma == pytest.approx(np.std(np.log(ratios), ddof=1))
+    assert abs(np.log(0.78 / found.factor)) < 2 * found.sigma
 
 
 def test_classes_are_corrected_apart() -> None:

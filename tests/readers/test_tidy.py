@@ -90,6 +90,14 @@ def test_the_duration_is_told_from_statistics(tmp_path: Path, columns: str, micr
     assert frame["duration_us"].tolist() == [micro]
 
 
+def test_levels_of_an_index_are_columns_and_complex_times_are_refused() -> None:
+    table = pd.DataFrame({"device": "MI300X", "op": "gemm", "dtype": "bf16", "m": [1, 2], "n": 3, "k": 4, "us": 5.0})
+    found = read([table.set_index(["device", "op", "m"])]).frame
+    assert (found["m"].tolist(), set(found["device"])) == ([1, 2], {"MI300X"})
+    with pytest.raises(DataError, match="'us' holds complex"):
+        read([table.assign(us=5 + 1j)])
+
+
 def test_the_user_states_a_unit(tmp_path: Path) -> None:
     lines = ["device,op,dtype,m,n,k,time,other_ms", "MI300X,gemm,fp16,1,2,3,0.5,9"]
     frame = read_csv(tmp_path, *lines, units={"time": "ms"}).frame
