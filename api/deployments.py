@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import ParameterError, nearest
+from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
 from ..operators.work import canonical_dtype
@@ -127,9 +127,7 @@ def deployments(
     engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:
-            raise ParameterError(
-                "engine", f"must be one of {', '.join(ENGINES)}, got {name!r}: {nearest(name, ENGINES)}"
-            )
+            raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
     counts = {name: tuple(_whole(name, value) for value in _several(known[name])) for name in _COUNTS if name in known}
     fields: dict[str, Any] = {
         name: _whole(name, known[name]) for name in ("input_len", "output_len", "node_gpus") if name in known

@@ -369,14 +369,15 @@ class Quantity:
 def quantity(metric: str) -> Quantity:
     """Return what a column of the measurement table measures.
 
-    >>> quantity("energy_j").label
-    'energy, J'
+    >>> quantity("energy_j").label, quantity("output_tokens_per_s").label
+    ('energy, J', 'output tokens, 1/s')
     >>> quantity("power_w").grows
     False
     """
     stem, _, suffix = metric.rpartition("_")
-    noun = _NOUNS.get(stem, stem.replace("_", " "))
-    return Quantity(noun, _SYMBOLS.get(noun, noun), suffix, _UNITS.get(suffix, suffix), suffix not in _RATES)
+    noun = _NOUNS.get(stem, stem.removesuffix("_per").replace("_", " "))
+    unit = "1/" * stem.endswith("_per") + _UNITS.get(suffix, suffix)
+    return Quantity(noun, _SYMBOLS.get(noun, noun), suffix, unit, suffix not in _RATES)
 
 
 def measured_column(frame: pd.DataFrame, metric: str) -> str:

@@ -18,7 +18,7 @@ MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "µs": 1e-3}
 PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 PER_HOUR: Final = {"": 1.0, "/h": 1.0, "/min": 60.0, "/s": 3600.0}
 _NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(.*)", re.IGNORECASE)
-_CURRENCY: Final = re.compile(r"^[$€£¥]|[A-Z]{3}\b")
+_CURRENCY: Final = re.compile(r"^[$€£¥]|[$€£¥](?=\s*(?:/|$))|[A-Z]{3}\b")
 
 
 def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float:
