@@ -150,7 +150,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
         )
         notes.append(remark("quantised", text, model=question.model.name))
-    notes += question.model.too_long(question.input_len + question.output_len)
+    notes[:0] = question.model.too_long(question.input_len + question.output_len)
     drawn = _Drawn(question, found, users, served, level, seed)
     single = drawn.closed([(place, 1) for place in range(len(found))])
     single = single[~single["queued"]].reset_index(drop=True)
@@ -187,7 +187,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         if slow := [n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY]:
             text = f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, or no token within "
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
-            notes.append(remark("beyond-paces", text, concurrency=tuple(slow)))
+            notes.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
     return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
 
 
