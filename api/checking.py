@@ -229,6 +229,7 @@ def check(
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
     check_margin(margin)
+    check_number("seed", seed, 0)
     if not items(data):
         raise ParameterError("data", "is missing: give the files or folders that hold the new measurements")
     checked = run_of(run)
@@ -440,6 +441,7 @@ def advise(
     """
     if (rows is None) == (budget is None):
         raise ParameterError("rows", "or budget must be given, and not both: how much may be measured?")
+    check_number("seed", seed, 0)
     for name, value in (("rows", rows), ("budget", budget)):
         if value is not None:
             check_number(name, value, 1 if name == "rows" else 0, whole=name == "rows")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_number
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.paired import (
@@ -274,6 +274,7 @@ def compare(
     True
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
+    check_number("seed", seed, 0)
     given: list[Any] = [*first] if isinstance(first, list | tuple) and not others else [first, *others]
     if len(given) < 2:
         raise ParameterError("others", "must name what the first is compared with: give two or more")

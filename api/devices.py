@@ -44,8 +44,13 @@ def gpu(name: Device) -> GPU:
     return device(name, "name")
 
 
-def gpus() -> pd.DataFrame:
-    """Return all known GPUs with their published figures.
+def gpus(*names: Device) -> pd.DataFrame:
+    """Return GPUs with their published figures.
+
+    Parameters
+    ----------
+    *names : str, path or GPU
+        As for `gpu`; none: all that are known.
 
     Returns
     -------
@@ -56,10 +61,10 @@ def gpus() -> pd.DataFrame:
     Examples
     --------
     >>> import flopcast as fc
-    >>> fc.gpus().loc["MI300X", ["cus", "memory_gb"]].astype(float).tolist()
-    [304.0, 192.0]
+    >>> fc.gpus("MI300X", "MI355X")["memory_gb"].tolist()
+    [192.0, 288.0]
     """
-    known = all_gpus()
+    known = [gpu(name) for name in names] or all_gpus()
     peaks = dict.fromkeys(key for gpu in known for key in gpu.peaks)
     rows = [
         {"vendor": gpu.vendor, "arch": gpu.arch, "gfx": gpu.gfx}

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..errors import ParameterError, counted
+from ..errors import ParameterError, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.crossval import Progress, make_folds
@@ -157,6 +157,7 @@ def curve(
     [[20, 'target alone'], [20, 'from the host']]
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
+    check_number("seed", seed, 0)
     wanted = sorted(set(rows))
     if not wanted or wanted[0] < LEAST:
         raise ParameterError("rows", f"must be {LEAST} or more each, got {list(rows)}")

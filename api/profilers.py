@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_number
 from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewest, in_passes, recorded, scheme_of
 from ..evaluation.crossval import Progress
 from ..features.matrix import build_dataset
@@ -335,6 +335,7 @@ def counters(
     >>> found.save("pmc.txt")  # doctest: +SKIP
     """
     check_jobs(jobs)
+    check_number("seed", seed, 0)
     if max_passes < 0:
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(per_pass or {})

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_number
 from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
@@ -343,6 +343,7 @@ def project_traces(
         A parameter cannot be used; a trace cannot be read or projected, or there is none.
     """
     check_sample(interval, samples)
+    check_number("seed", seed, 0)
     check_need(need)
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)

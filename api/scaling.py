@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..errors import DataError, ParameterError, check_margin
+from ..errors import DataError, ParameterError, check_margin, check_number
 from ..readers.files import text
 from ..report.formats import counted
 from ..report.html import Shown
@@ -304,6 +304,7 @@ def scale_devices(
         If the data or the devices cannot be used.
     """
     check_margin(margin)
+    check_number("seed", seed, 0)
     if isinstance(devices, str | Path):
         raise ParameterError("devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}")
     gpus = [device(name, "devices") for name in devices]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ArtifactError, DataError, ParameterError, few
+from ..errors import ArtifactError, DataError, ParameterError, check_number, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
@@ -433,6 +433,7 @@ def train(
     asked, started = command or call_text(train, locals()), time.perf_counter()
     progress = progress or notebook_progress("training")
     check_jobs(jobs)
+    check_number("seed", seed, 0)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
     if not items(data):

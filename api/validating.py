@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ParameterError, check_margin
+from ..errors import ParameterError, check_margin, check_number
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import build_dataset
 from ..report.document import Document
@@ -137,6 +137,7 @@ def validate(
     'all rows'
     """
     check_margin(margin)
+    check_number("seed", seed, 0)
     if not items(data):
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:

@@ -156,12 +156,21 @@ def test_the_columns_of_an_operator() -> None:
         ("by", lambda _: fc.scale_configs("MI300X", by="xcd")),
         ("interval", lambda run: fc.predict(run, fc.read(where=GEMMS), interval="0.9")),
         ("budget", lambda run: fc.advise(run, fc.read(where=GEMMS), budget="2h")),
+        ("seed", lambda _: fc.train(seed=-1)),
+        ("seed", lambda _: fc.validate(seed=1.5)),
+        ("seed", lambda run: fc.compare(run, run, seed=-1)),
+        ("seed", lambda run: fc.check(run, fc.read(where=GEMMS), seed=None)),
     ],
 )
 def test_what_cannot_be_a_value_is_named_by_its_parameter(parameter: str, asked: Any, run: fc.Run) -> None:
     with pytest.raises(ParameterError) as caught:
         asked(run)
     assert caught.value.parameter == parameter
+
+
+def test_gpus_are_all_or_those_named() -> None:
+    assert fc.gpus("mi300x", "MI355X")["memory_gb"].to_dict() == {"MI300X": 192, "MI355X": 288}
+    assert len(fc.gpus()) > 20
 
 
 def test_a_run_in_memory_is_shown_as_its_folder_is(run: fc.Run, tmp_path: Path) -> None:
