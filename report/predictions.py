@@ -84,7 +84,7 @@ class Identity:
 BASES = {
     "known group": "of trained groups: intervals as learnt from new rows of known groups",
     "new group": "of new groups: intervals as learnt from groups left out",
-    "new device": "of devices that were not trained: intervals as learnt from devices left out",
+    "new device": "of devices that were not trained: intervals, if any, as learnt from devices left out",
     "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
     "rule": "of them far outside the trained range: a simple rule",
     "law": "of them never trained: the law at trained rates, a rough figure",
