@@ -132,6 +132,7 @@ class Shown:
     def __repr__(self) -> str:
         whole = self.document()
         heads = [part for part in whole.opening if isinstance(part, Headline)]
+        heads = [one for one in heads if one.medium != "page"] or heads
         whose = [f"{one.about}: {one.rival} → " if one.about and one.rival else "" for one in heads]
         answers = [f"{before}{one.answer}" for before, one in zip(whose, heads, strict=True)]
         return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"

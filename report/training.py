@@ -382,10 +382,13 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
 def _trust(metrics: Metrics) -> list[str]:
     """Say how far the saved model can be trusted: its intervals, and the groups that it predicts worst."""
     intervals, said = metrics.get("intervals") or {}, list[str]()
+    order = [cv["scheme"] for cv in metrics.get("cv") or []]  # the keys of a saved run are sorted
     held = [
         f"{share(row['coverage'])} of {left_out(name)} (median width {share(row.get('median_relative_width'))}"
         f"{_inside(row)})"
-        for name, row in (intervals.get("schemes") or {}).items()
+        for name, row in sorted(
+            (intervals.get("schemes") or {}).items(), key=lambda item: [*order, item[0]].index(item[0])
+        )
         if row.get("coverage") is not None
     ]
     if held and intervals.get("level"):
