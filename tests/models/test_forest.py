@@ -30,6 +30,16 @@ def test_prefix_errors_are_those_of_forests_of_that_size(rows: tuple) -> None:
     np.testing.assert_allclose(model.predict(X), chosen.predict(X))
 
 
+def test_fewer_trees_are_kept_where_more_err_more() -> None:
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        model = Forest(max_trees=16).fit(rng.uniform(size=(12, 2)), rng.normal(size=12))
+        assert model.n_trees_ == min(model.oob_path_, key=model.oob_path_.__getitem__) == len(model.forest_.estimators_)
+        found.append(model.n_trees_)
+    assert min(found) < max(found) == 16
+
+
 def test_work_bounds_the_number_of_trees(rows: tuple) -> None:
     X, y = rows
     assert max(Forest(max_work=150 * 20).fit(X, y).oob_path_) == 16

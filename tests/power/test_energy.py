@@ -24,6 +24,12 @@ def test_constant_power_is_exact() -> None:
     assert (found.lower_j, found.upper_j) == pytest.approx((0.05, 0.05))
 
 
+def test_the_time_of_two_runs_is_the_mean_of_both() -> None:
+    run, phase = np.repeat([0, 1], 4), np.tile(np.linspace(0, 1, 4), 2)
+    found = kernel_energy(run, phase, np.full(8, 500.0), np.array([100.0, 200.0]), np.inf, replicates=20)
+    assert found.energy_j == pytest.approx(500 * 150e-6)
+
+
 def test_readings_that_crowd_do_not_count_more() -> None:
     phase = np.concatenate([np.linspace(0, 1, 50), np.full(200, 0.9)])
     found = kernel_energy(np.arange(250), phase, 400 + 200 * phase, np.full(250, 100.0), WIDE, replicates=1)
