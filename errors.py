@@ -14,11 +14,12 @@ from .remarks import Remark, remark
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
 
-    >>> nearest("rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
+    >>> nearest("Rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
     ('did you mean roofline?', 'there are affine, roofline')
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    folded = {one.casefold(): one for one in names}
+    close = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)]
     return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {few(names, 40)}"
 
 

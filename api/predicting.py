@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError, check_number
+from ..errors import DataError, ParameterError, check_number, counted
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
 from ..evaluation.intervals import LEVELS
@@ -313,7 +313,7 @@ class _Survey:
                 )
                 yield remark("never-stated", text, column=column, trained=levels[0])
         if self._recipe.host is None and (others := self.others[""]):
-            text = f"{others} rows name another device: their shapes are predicted for {self._recipe.target.name}"
+            text = f"{counted(others, 'row')} of another device: predicted by shape for {self._recipe.target.name}"
             yield remark("other-devices", text, rows=others, target=self._recipe.target.name)
 
 

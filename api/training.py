@@ -189,7 +189,8 @@ class Run:
         -------
         DataFrame
             One row per workload: what identifies it, ``predicted_us``, ``lower_us`` and ``upper_us`` (the unit is that
-            of the metric), ``extrapolated``, ``reason``, and a column per baseline. Of one DataFrame with its index.
+            of the metric), ``extrapolated``, ``reason``, and a column per baseline. Of one DataFrame with its index. A
+            run with a host predicts from its times: rows of others are left out (`flopcast.predict` counts them).
 
         Raises
         ------

@@ -233,7 +233,7 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path,
     found = predict(alone, [data])
     assert len(set(found.frame["predicted_us"].tolist())) == 1
     assert found.frame["predicted_us"].notna().all()
-    assert any(note.startswith("[other-devices] 1 rows name another device") for note in found.report["notes"])
+    assert any(note.startswith("[other-devices] 1 row of another device") for note in found.report["notes"])
 
 
 def test_another_metric_must_be_there(tmp_path: Path) -> None:
