@@ -20,6 +20,19 @@ if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need n
 class Remark:
     """One remark, reason or finding; remarks of equal code and values are equal and can be counted.
 
+    Attributes
+    ----------
+    code : str
+        Stable name, e.g. ``"above-trained-range"``: what code compares, never the text.
+    items : tuple of (str, value)
+        The figures and names of this case, each hashable.
+    text : str
+        One line without a full stop at its end. A remark without one (read from an old file) shows code and values.
+    general : str
+        The text without what belongs to this case alone, under which many are counted; otherwise the text.
+
+    Examples
+    --------
     >>> found = remark("missing-value", "m is missing", feature="m")
     >>> found, found.code, found.values
     ([missing-value] m is missing, 'missing-value', {'feature': 'm'})
@@ -29,11 +42,9 @@ class Remark:
     ([spikes] spikes, over 1.3 times slower, [quick])
     """
 
-    code: str  # stable name, e.g. ``"above-trained-range"``: what code compares, never the text
-    items: tuple[tuple[str, Hashable], ...] = ()  # the figures and names of this case, each hashable
-    # one line without a full stop; a remark without one (read from an old file) shows code and values
+    code: str
+    items: tuple[tuple[str, Hashable], ...] = ()
     text: str = field(default="", compare=False)
-    # the text without what belongs to this case alone, under which many are counted; otherwise the text
     general: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -125,14 +125,22 @@ def check_need(need: float | None) -> None:
 
 @dataclass(frozen=True)
 class Need:
-    """How sure an answer is to be, how sure it is, and what would make it so."""
+    """How sure an answer is to be, how sure it is, and what would make it so.
 
-    # what is asked for and what is known, as shares of the answer: half-widths of an interval, or errors
+    Attributes
+    ----------
+    need, now : float
+        What is asked for and what is known, as shares of the answer: half-widths of an interval, or errors.
+    ways : sequence of (str, float)
+        Further measurements, each with those before it, and what would then be known: expected, not promised.
+    what : str
+        What both figures are.
+    """
+
     need: float
     now: float
-    # further measurements, each with those before it, and what would then be known: expected, not promised
     ways: Sequence[tuple[str, float]] = ()
-    what: str = "half-width"  # what both figures are
+    what: str = "half-width"
 
     @property
     def reached(self) -> bool:

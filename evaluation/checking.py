@@ -125,31 +125,55 @@ class CoverageTest:
 
 @dataclass(frozen=True)
 class Checked:
-    """What new measurements say of a model."""
+    """What new measurements say of a model.
 
-    # of the new rows, and of the run's own out-of-fold predictions under ``scheme``
+    Attributes
+    ----------
+    score, expected : Score
+        Of the new rows, and of the run's own out-of-fold predictions under ``scheme``.
+    scheme : str
+        Of the out-of-fold predictions that the new rows are compared with.
+    groups, known_groups : int
+        Groups of the new rows, and how many of them were trained.
+    shift : Interval or None
+        Of level 1 - `EACH`; None where there are too few data.
+    coverage, corrected_coverage : CoverageTest or None
+        As the run is, and after the shift is corrected.
+    growth : Interval or None
+        Of the error after the shift is corrected, over that out of fold; its upper end is infinite.
+    margin : float
+        What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
+    more_groups : int or None
+        Of new groups like these would settle what cannot be told; None where nothing is open, or they would not.
+    outcome : Outcome
+        The verdict.
+    correction : Correction or None
+        What `Outcome.SHIFTED` asks for.
+    classes, by_group : tuple of Part
+        By falling number of rows; the groups that are off most first.
+    out_of_range : int
+        Rows outside the trained range.
+    beyond : Score or None
+        Of these rows.
+    """
+
     score: Score
     expected: Score
     scheme: str
-    # groups of the new rows, and how many of them were trained
     groups: int
     known_groups: int
-    shift: Interval | None  # of level 1 - `EACH`; None where there are too few data
-    # as the run is, and after the shift is corrected
+    shift: Interval | None
     coverage: CoverageTest | None
     corrected_coverage: CoverageTest | None
-    # of the error after the shift is corrected, over that out of fold; its upper end is infinite
     growth: Interval | None
-    margin: float  # what counts as the same: a shift within [1 / (1 + margin), 1 + margin]
-    # new groups like these that would settle what cannot be told; None where nothing is open, or they would not
+    margin: float
     more_groups: int | None
     outcome: Outcome
-    correction: Correction | None  # what `Outcome.SHIFTED` asks for
-    # by falling number of rows; the groups that are off most first
+    correction: Correction | None
     classes: tuple[Part, ...]
     by_group: tuple[Part, ...]
-    out_of_range: int  # rows outside the trained range
-    beyond: Score | None  # of these rows
+    out_of_range: int
+    beyond: Score | None
 
 
 def inside(rows: pd.DataFrame) -> BoolArray:

@@ -57,16 +57,26 @@ class LearningData(Protocol):
 
 @dataclass(frozen=True)
 class SchemeResult:
-    """What one scheme found."""
+    """What one scheme found.
+
+    Attributes
+    ----------
+    folds : ndarray of int, shape (n,)
+        Fold in which each row was held out.
+    predictions : DataFrame of shape (n, n_models)
+        Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
+    rows : list of dict
+        One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
+        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early,
+        after how many folds, and how many times the error of the best model it had on them; it has no other figures.
+    partial : DataFrame of shape (n, n_left)
+        Predictions of the candidates that left early; NaN in the folds that they were not fitted for.
+    """
 
     scheme: str
-    folds: IntArray  # in which each row was held out, (n,)
-    predictions: pd.DataFrame  # out of fold, in the unit of the target, n × the models that ran, in the order given
-    # one per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``), with
-    # ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early, after
-    # how many folds, and how many times the error of the best model it had on them; it has no other figures
+    folds: IntArray
+    predictions: pd.DataFrame
     rows: list[dict[str, Any]]
-    # of the candidates that left early, n × theirs; NaN in the folds that they were not fitted for
     partial: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property

@@ -75,22 +75,39 @@ class LawFinding:
 
 @dataclass(frozen=True)
 class ClassFinding:
-    """All that is said of one kernel class."""
+    """All that is said of one kernel class.
 
-    # the class; each is ``"all"`` in the finding over all rows
+    Attributes
+    ----------
+    op, dtype, bound : str
+        The class; each is ``"all"`` in the finding over all rows.
+    rows, groups : int
+        Pairs of host and target values, and the groups they fall into.
+    host_us : tuple of float
+        Range of the host's times (µs), 5th to 95th percentile.
+    efficiency : Efficiency
+        Median share of the peaks reached on both sides.
+    laws : tuple of LawFinding
+        One per column of ``Dataset.laws``.
+    explanations : tuple of Explanation
+        The laws, fitted ones included, by their error out of sample; empty where there are too few rows or groups.
+    members : ndarray of int
+        Row numbers of the class in the dataset.
+    metric : str
+        What scales.
+    """
+
     op: str
     dtype: str
     bound: str
-    # pairs of host and target values, and the groups they fall into
     rows: int
     groups: int
-    host_us: tuple[float, float]  # range of the host's times (µs), 5th to 95th percentile
+    host_us: tuple[float, float]
     efficiency: Efficiency
-    laws: tuple[LawFinding, ...]  # one per column of ``Dataset.laws``
-    # by their error out of sample, fitted laws too; empty where there are too few rows or groups
+    laws: tuple[LawFinding, ...]
     explanations: tuple[Explanation, ...]
-    members: np.ndarray = field(repr=False, compare=False)  # row numbers of the class in the dataset
-    metric: str = "duration_us"  # what scales
+    members: np.ndarray = field(repr=False, compare=False)
+    metric: str = "duration_us"
 
     @property
     def name(self) -> str:
@@ -111,18 +128,35 @@ class ClassFinding:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The answer to 'does linear scaling hold?', with what it rests on."""
+    """The answer to 'does linear scaling hold?', with what it rests on.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The pairs that were judged.
+    classes : tuple of ClassFinding
+        The first is over all rows, the others by falling number of rows.
+    margin : float
+        What counts as the same: deviations target / law within [1 / (1 + margin), 1 + margin].
+    folds, replicates, seed : int
+        Grouped folds, bootstrap samples and the seed of both.
+    rejected : dict of str to int
+        Rows kept out, by reason: in reading, and for want of the metric.
+    notes : tuple of Remark
+        Remarks of the readers.
+    rejected_at : dict of str to str
+        Where the first row kept out for a reason was read.
+    """
 
     dataset: Dataset
-    classes: tuple[ClassFinding, ...]  # the first is over all rows, the others by falling number of rows
-    margin: float  # what counts as the same: deviations target / law within [1 / (1 + margin), 1 + margin]
-    # grouped folds, bootstrap samples and the seed of both
+    classes: tuple[ClassFinding, ...]
+    margin: float
     folds: int
     replicates: int
     seed: int
-    rejected: dict[str, int]  # rows kept out, by reason: in reading, and for want of the metric
+    rejected: dict[str, int]
     notes: tuple[Remark, ...]
-    rejected_at: dict[str, str] = field(default_factory=dict)  # where the first row kept out for a reason was read
+    rejected_at: dict[str, str] = field(default_factory=dict)
 
 
 def assess_scaling(

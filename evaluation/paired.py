@@ -41,19 +41,32 @@ _CELLS = 1_000_000  # groups times samples that are held at a time
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The errors of two predictors on common rows."""
+    """The errors of two predictors on common rows.
 
-    # how many both predicted
+    Attributes
+    ----------
+    rows, groups : int
+        How many both predicted.
+    first, second : float
+        Mean error of each, %.
+    difference : float
+        Second minus first, points: negative where the second errs less.
+    lower, upper : float or None
+        Its interval at `level`; None of fewer than two groups.
+    p_value : float or None
+        Two-sided, of the randomisation test.
+    level : float
+        Of the interval.
+    """
+
     rows: int
     groups: int
-    # mean error of each, %
     first: float
     second: float
-    difference: float  # second minus first, points: negative where the second errs less
-    # of its interval at `level`; None of fewer than two groups
+    difference: float
     lower: float | None
     upper: float | None
-    p_value: float | None  # two-sided, of the randomisation test
+    p_value: float | None
     level: float
 
     @property
@@ -105,14 +118,26 @@ def _swapped(sums: FloatArray, seed: int) -> float:
 
 @dataclass(frozen=True)
 class SchemeComparison:
-    """Two runs under one scheme of cross-validation, on the rows that both predicted."""
+    """Two runs under one scheme of cross-validation, on the rows that both predicted.
+
+    Attributes
+    ----------
+    scheme : str
+        ``"kfold"``, ``"grouped"``.
+    names : tuple of str
+        The model that each selected.
+    paired : PairedDifference or None
+        Of their errors; None without common rows.
+    by_model : DataFrame
+        ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early) and ``difference``.
+    by_group : DataFrame
+        ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first.
+    """
 
     scheme: str
-    names: tuple[str, str]  # the model that each selected
-    paired: PairedDifference | None  # of their errors; None without common rows
-    # ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early), ``difference``
+    names: tuple[str, str]
+    paired: PairedDifference | None
     by_model: pd.DataFrame
-    # ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first
     by_group: pd.DataFrame
 
 

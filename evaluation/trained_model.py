@@ -41,7 +41,15 @@ _WORDS: Final = tuple(
 
 @dataclass(frozen=True)
 class Correction:
-    """A factor, with its interval, on all that a model answers, measured on rows of groups after it was trained."""
+    """A factor on all that a model answers, measured after it was trained.
+
+    Attributes
+    ----------
+    factor, lower, upper, level : float
+        The factor with its interval of that level.
+    rows, groups : int
+        What it was measured on.
+    """
 
     factor: float
     lower: float
@@ -88,23 +96,46 @@ class Correction:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A run's model with all that a prediction needs beside it."""
+    """A run's model with all that a prediction needs beside it.
 
-    saved: artifact.Artifact  # the estimator, and the manifest
-    recipe: FeatureRecipe  # how rows become features; holds the specifications of the devices
-    domain: TrainedRange  # of the training rows
-    # by scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
-    # that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices
+    Attributes
+    ----------
+    saved : Artifact
+        The estimator, and the manifest.
+    recipe : FeatureRecipe
+        How rows become features; holds the specifications of the devices.
+    domain : TrainedRange
+        Of the training rows.
+    spreads : dict of str to Spread
+        By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
+        that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices.
+    scheme : str
+        Of the saved model.
+    baselines : dict
+        ``constant ratio`` and ``affine``, fitted to the training rows.
+    beyond : Beyond or None
+        How the model goes on outside the trained range; None in runs that did not learn it.
+    law : FallbackLaw or None
+        What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
+    groups : KnownGroups or None
+        The groups that were trained; None in runs that did not keep them.
+    correction : Correction or None
+        A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
+    prior : TrainedModel or None
+        The run over other devices whose prediction is a feature.
+    """
+
+    saved: artifact.Artifact
+    recipe: FeatureRecipe
+    domain: TrainedRange
     spreads: Mapping[str, Spread]
-    scheme: str  # of the saved model
-    baselines: Mapping[str, Any]  # ``constant ratio`` and ``affine``, fitted to the training rows
-    beyond: Beyond | None = None  # how the model goes on outside the trained range; None in runs that did not learn it
-    # what may be said of what was never trained; None where there is no law, and in runs that did not learn it
+    scheme: str
+    baselines: Mapping[str, Any]
+    beyond: Beyond | None = None
     law: FallbackLaw | None = None
-    groups: KnownGroups | None = None  # the groups that were trained; None in runs that did not keep them
-    # measured on newer rows (`checking`), on all but the law's answers; None as trained
+    groups: KnownGroups | None = None
     correction: Correction | None = None
-    prior: TrainedModel | None = None  # the run over other devices whose prediction is a feature
+    prior: TrainedModel | None = None
 
     @property
     def intervals(self) -> ConformalIntervals:

@@ -28,28 +28,53 @@ from .recipe import FeatureRecipe, learn_matrix
 
 @dataclass(frozen=True)
 class Dataset:
-    """What models are trained on; row i of every part is the same workload."""
+    """What models are trained on; row i of every part is the same workload.
 
-    X: pd.DataFrame  # features (n, p), float64, RangeIndex
-    y: np.ndarray  # the metric observed on the target (n,), > 0 (microseconds for ``duration_us``)
-    groups: np.ndarray  # words (n,); rows of one group are never split between training and validation
-    # the measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
-    # formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none)
+    Attributes
+    ----------
+    X : DataFrame of shape (n, p)
+        Features, float64, RangeIndex.
+    y : ndarray of shape (n,)
+        The metric observed on the target, > 0 (microseconds for ``duration_us``).
+    groups : ndarray of str of shape (n,)
+        Rows of one group are never split between training and validation.
+    rows : DataFrame of n rows
+        The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
+        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
+    laws : DataFrame of n rows
+        What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit;
+        no column for a metric without laws. NaN where a figure is not published.
+    reference : Series of n rows
+        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
+        host a measure of `laws.applied.size`. NaN for unpaired rows.
+    unpaired : Dataset or None
+        The target's rows that the host has not measured: NaN in the columns that need its measurement.
+    host : GPU or None
+        None for one device.
+    target : GPU
+        The device to predict.
+    metric : str
+        Name of y.
+    recipe : FeatureRecipe
+        How X was made, for new rows.
+    report : dict
+        Counts and remarks for the user, fit for JSON.
+    group_by : tuple of str or None
+        Columns that make a group; none of them: the column ``group`` itself; None: those of each operator.
+    """
+
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: np.ndarray
     rows: pd.DataFrame
-    # what the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit; no column
-    # for a metric without laws. NaN where a figure is not published
     laws: pd.DataFrame
-    # what the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
-    # host a measure of `laws.applied.size`. NaN for unpaired rows
     reference: pd.Series
-    # the target's rows that the host has not measured: NaN in the columns that need its measurement
     unpaired: Dataset | None
-    host: GPU | None  # None for one device
-    target: GPU  # the device to predict
-    metric: str  # name of y
-    recipe: FeatureRecipe  # how X was made, for new rows
-    report: dict[str, Any] = field(default_factory=dict)  # counts and remarks for the user, fit for JSON
-    # columns that make a group; none of them: the column ``group`` itself; None: those of each operator
+    host: GPU | None
+    target: GPU
+    metric: str
+    recipe: FeatureRecipe
+    report: dict[str, Any] = field(default_factory=dict)
     group_by: tuple[str, ...] | None = None
 
     def __len__(self) -> int:

@@ -106,12 +106,24 @@ class Scaled:
 
 
 class Law(ABC):
-    """A law from host to target: what it says of rows that were measured on the host."""
+    """A law from host to target: what it says of rows that were measured on the host.
 
-    name: str  # as in `laws.LAWS`
-    source: str  # paper or derivation
-    needs: tuple[str, ...] = ()  # figures of the GPU, by their keys; without one the law is silent
-    metric: str = "duration_us"  # what it speaks of
+    Attributes
+    ----------
+    name : str
+        As in `laws.LAWS`.
+    source : str
+        Paper or derivation.
+    needs : tuple of str
+        Figures of the GPU, by their keys; without one the law is silent.
+    metric : str
+        What it speaks of.
+    """
+
+    name: str
+    source: str
+    needs: tuple[str, ...] = ()
+    metric: str = "duration_us"
 
     @abstractmethod
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:

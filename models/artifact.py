@@ -46,11 +46,18 @@ _MOST_TEXT = 2**26  # bytes of a manifest
 
 @dataclass(frozen=True)
 class Artifact:
-    """A loaded model that reproduced its probes."""
+    """A loaded model that reproduced its probes.
 
-    estimator: Any  # a fitted regressor, which predicts in the unit of the trained metric (µs for durations)
-    # ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
-    # whatever the trainer added
+    Attributes
+    ----------
+    estimator : scikit-learn regressor
+        Fitted; predicts in the unit of the trained metric (µs for durations).
+    manifest : dict
+        ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
+        whatever the trainer added.
+    """
+
+    estimator: Any
     manifest: dict[str, Any]
 
     @property

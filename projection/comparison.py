@@ -347,17 +347,32 @@ class TraceFidelity:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """What several profilers say of one workload."""
+    """What several profilers say of one workload.
 
-    unprofiled_us: float | None  # end-to-end time of a step that nobody watched, where it is known
-    traces: tuple[TraceFidelity, ...]  # in the order given
-    believed: int  # place among them of the trace to believe
-    basis: Basis  # what that rests on
-    # `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
-    # `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
-    # alone
+    Attributes
+    ----------
+    unprofiled_us : float or None
+        End-to-end time of a step that nobody watched, where it is known.
+    traces : tuple of TraceFidelity
+        In the order given.
+    believed : int
+        Place among them of the trace to believe.
+    basis : Basis
+        What that rests on.
+    kernels : DataFrame
+        `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
+        `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
+        alone.
+    notes : tuple of Remark
+        What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``.
+    """
+
+    unprofiled_us: float | None
+    traces: tuple[TraceFidelity, ...]
+    believed: int
+    basis: Basis
     kernels: pd.DataFrame
-    notes: tuple[Remark, ...]  # ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``
+    notes: tuple[Remark, ...]
 
     @property
     def best(self) -> str:

@@ -163,7 +163,15 @@ class RawTable:
 
 
 class Reader(ABC):
-    """One format of measured data; a general one (``fallback``) is asked only after all special ones have declined."""
+    """One format of measured data.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the format.
+    fallback : bool
+        True for a general format, asked only after all the special ones have declined.
+    """
 
     name: ClassVar[str]
     fallback: ClassVar[bool] = False
@@ -200,7 +208,13 @@ class Reader(ABC):
 
 
 class TraceReader(ABC):
-    """One format of profiler output: files in which every activity of the GPU is recorded by itself."""
+    """One format of profiler output: files in which every activity of the GPU is recorded by itself.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the format.
+    """
 
     name: ClassVar[str]
 

@@ -289,23 +289,40 @@ _BASES: Final = {
 
 @dataclass(frozen=True)
 class Explained:
-    """What is known of one prediction."""
+    """What is known of one prediction.
 
-    # what was predicted, of which metric, by which model
+    Attributes
+    ----------
+    workload, metric, model : str
+        What was predicted, of which metric, by which model.
+    answer : Mapping
+        ``predicted``, ``lower``, ``upper``, ``level``, ``basis``, ``reasons`` (words), ``host`` (what was measured
+        there, or None).
+    alone : float
+        What the model alone says, before a rule outside its range or a correction.
+    rule : str or None
+        The simple rule that erred least in training, one of ``laws``.
+    parts : sequence of Part
+        Of that (`models.explanation`).
+    laws : mapping of str to float
+        What the laws and simple rules say.
+    neighbours : DataFrame
+        Trained rows, the nearest first: ``group``, ``source``, ``observed``, ``predicted``, ``ape``, ``apart``, the
+        factor by which what laws say of them differs at most.
+    features : DataFrame
+        Where its features lie in the trained range (`evaluation.domain.TrainedRange.places`).
+    """
+
     workload: str
     metric: str
     model: str
-    # ``predicted``, ``lower``, ``upper``, ``level``, ``basis``, ``reasons`` (words), ``host`` (measured there, or
-    # None)
     answer: Mapping[str, Any]
-    alone: float  # what the model alone says, before a rule outside its range or a correction
-    rule: str | None  # the simple rule that erred least in training, one of ``laws``
-    parts: Sequence[Part]  # of that (`models.explanation`)
-    laws: Mapping[str, float]  # what the laws and simple rules say
-    # trained rows, the nearest first: ``group``, ``source``, ``observed``, ``predicted``, ``ape``, ``apart``, the
-    # factor by which what laws say of them differs at most
+    alone: float
+    rule: str | None
+    parts: Sequence[Part]
+    laws: Mapping[str, float]
     neighbours: pd.DataFrame
-    features: pd.DataFrame  # where its features lie in the trained range (`evaluation.domain.TrainedRange.places`)
+    features: pd.DataFrame
 
 
 def explanation_document(found: Explained) -> Document:

@@ -20,21 +20,41 @@ _OPTIONAL = ("kernel", "spread_us")
 
 @dataclass(frozen=True)
 class Profile:
-    """The rows of one operator and number format."""
+    """The rows of one operator and number format.
 
-    # format of its first input, "" where it has none
+    Attributes
+    ----------
+    op, dtype : str
+        Operator; format of its first input, "" where it has none.
+    rows, duplicates : int
+        Rows, and how many more there were of the same kernel on the same problem and device, merged into these.
+    devices : mapping of str to int
+        Rows of each.
+    sizes : mapping of str to (float, float)
+        Least and greatest value of each dimension.
+    duration_us : Range
+        Times, microseconds.
+    share : Range or None
+        Of a peak of the device (`table.physics`); None where no row's is known.
+    repeats : float
+        Measurements behind all rows together.
+    spread : float or None
+        Median of the spread (MAD) as a share of the time; None where none is given.
+    missing : mapping of str to int
+        Column -> rows without a value, of columns that need not be there.
+    """
+
     op: str
     dtype: str
-    # rows, and how many more there were of the same kernel on the same problem and device, merged into these
     rows: int
     duplicates: int
-    devices: Mapping[str, int]  # rows of each
-    sizes: Mapping[str, tuple[float, float]]  # least and greatest value of each dimension
-    duration_us: Range  # times, microseconds
-    share: Range | None  # of a peak of the device (`table.physics`); None where no row's is known
-    repeats: float  # measurements behind all rows together
-    spread: float | None  # median of the spread (MAD) as a share of the time; None where none is given
-    missing: Mapping[str, int]  # rows without a value, of columns that need not be there
+    devices: Mapping[str, int]
+    sizes: Mapping[str, tuple[float, float]]
+    duration_us: Range
+    share: Range | None
+    repeats: float
+    spread: float | None
+    missing: Mapping[str, int]
 
 
 def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profile]:

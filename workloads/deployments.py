@@ -78,21 +78,31 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """Ways to serve a model, and which of them to take."""
+    """Ways to serve a model, and which of them to take.
+
+    Attributes
+    ----------
+    question : Question
+    ways : DataFrame
+        One row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``, ``kv_dtype``, ``replicas``,
+        ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas), ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``,
+        ``tokens_per_s_per_user`` and ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower``
+        and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all requests, so that
+        some wait), ``holds`` (share of the draws that keep the limits; 1 without).
+    fronts : DataFrame
+        The same of single instances where nothing waits, those that no other way of their GPU beats in both speeds.
+    best : DataFrame
+        Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one nearest to it; the
+        cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`).
+    remarks : tuple of Remark
+        What the times rest on, and what was left out.
+    """
 
     question: Question
-    # one row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``, ``kv_dtype``, ``replicas``,
-    # ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas), ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``,
-    # ``tokens_per_s_per_user`` and ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower``
-    # and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all requests, so that
-    # some wait), ``holds`` (share of the draws that keep the limits; 1 without)
     ways: pd.DataFrame
-    # the same of single instances where nothing waits, those that no other way of their GPU beats in both speeds
     fronts: pd.DataFrame
-    # of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one nearest to it; the
-    # cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`)
     best: pd.DataFrame
-    remarks: tuple[Remark, ...]  # what the times rest on, and what was left out
+    remarks: tuple[Remark, ...]
 
 
 @dataclass(frozen=True)

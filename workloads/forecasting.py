@@ -118,26 +118,50 @@ def energy(
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The answer to one setting."""
+    """The answer to one setting.
 
-    setting: Setting | GraphSetting | None  # what was asked; None where it could not be understood
-    # median and interval, in ``unit``; NaN where there is no answer
+    Attributes
+    ----------
+    setting : Setting, GraphSetting or None
+        What was asked; None where it could not be understood.
+    predicted, lower, upper : float
+        Median and interval, in ``unit``; NaN where there is no answer.
+    unit : str
+        ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs).
+    memory_gb : float
+        GiB that one GPU needs.
+    memory : dict of str to float
+        GiB of it by what they hold.
+    fits : bool or None
+        Whether it has them; None where that is not known.
+    reason : Remark or None
+        Why there is no answer.
+    parts : dict of str to (median, lower, upper)
+        Seconds of each part of the time.
+    spreads : dict of str to float
+        Standard deviation of the logarithm of the answer, by where it comes from.
+    details : dict of str to float
+        Further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
+    remarks : tuple of Remark
+        What the answer rests on and assumes.
+    layers : tuple of LayerTime
+        Of a graph, in the order in which they run; empty otherwise.
+    """
+
+    setting: Setting | GraphSetting | None
     predicted: float = math.nan
     lower: float = math.nan
     upper: float = math.nan
-    unit: str = ""  # ``s`` (of a batch, or a step) or ``tok/s`` (output tokens of all GPUs)
-    memory_gb: float = math.nan  # GiB that one GPU needs
-    memory: Mapping[str, float] = field(default_factory=dict)  # GiB of it by what they hold
-    fits: bool | None = None  # whether it has them; None where that is not known
-    reason: Remark | None = None  # why there is no answer
-    # seconds of each part of the time: median, lower, upper
+    unit: str = ""
+    memory_gb: float = math.nan
+    memory: Mapping[str, float] = field(default_factory=dict)
+    fits: bool | None = None
+    reason: Remark | None = None
     parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
-    # standard deviation of the logarithm of the answer, by where it comes from
     spreads: Mapping[str, float] = field(default_factory=dict)
-    # further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
     details: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[Remark, ...] = ()  # what the answer rests on and assumes
-    layers: tuple[LayerTime, ...] = ()  # of a graph, in the order in which they run; empty otherwise
+    remarks: tuple[Remark, ...] = ()
+    layers: tuple[LayerTime, ...] = ()
 
     @property
     def half_width(self) -> float:

@@ -39,9 +39,16 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of GPUs for an hour, in one currency ("" where none is named)."""
+    """Prices of GPUs for an hour.
 
-    # by the name of the GPU; "" is any other. Empty: there are none
+    Attributes
+    ----------
+    each : mapping of str to float
+        By the name of the GPU; "" is any other. Empty: there are none.
+    currency : str
+        Of all of them, "" where none is named.
+    """
+
     each: Mapping[str, float] = field(default_factory=dict)
     currency: str = ""
 

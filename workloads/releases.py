@@ -53,19 +53,35 @@ _LARGEST_LOG: Final = 20.0  # of the logarithm of a factor on a median
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Constants of a software release, calibrated on measured runs."""
+    """Constants of a software release, calibrated on measured runs.
 
-    name: str  # ``vllm-0.10.0``
-    # what the runs were measured on
+    Attributes
+    ----------
+    name : str
+        ``vllm-0.10.0``.
+    gpu, models : str, tuple of str
+        What the runs were measured on.
+    mean, root : ndarray, shape (n,), (n, n)
+        Of the logarithms of the factors on the medians: the mean, and a square root of the covariance.
+    runs : int
+        Measured runs behind it.
+    largest : float
+        Most sequences that ran at once in them.
+    source : str
+        Where they are from.
+    kind : {"serving", "training"}
+        Of the software: whose constants these are (`BY_KIND`).
+    """
+
+    name: str
     gpu: str
     models: tuple[str, ...]
-    # of the logarithms of the factors on the medians: the mean (n,), and a square root of the covariance (n, n)
     mean: FloatArray
     root: FloatArray
-    runs: int  # measured runs behind it
-    source: str  # where they are from
-    largest: float = 0.0  # most sequences that ran at once in them
-    kind: str = "serving"  # of the software, serving or training: whose constants these are (`BY_KIND`)
+    runs: int
+    source: str
+    largest: float = 0.0
+    kind: str = "serving"
 
     @property
     def constants(self) -> Mapping[str, Constant]:

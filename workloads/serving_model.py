@@ -106,14 +106,24 @@ class Served:
 
 @dataclass(frozen=True)
 class ServingModel:
-    """Runs with weights, and what else was learnt."""
+    """Runs with weights, and what else was learnt.
 
-    runs: pd.DataFrame  # settings (`SETTING`) and figures of the models
-    fits: Mapping[str, Fit]  # by `TIMES`
-    # date, sources, licence, own runs that were added by `calibrated`
+    Attributes
+    ----------
+    runs : DataFrame
+        Settings (`SETTING`) and figures of the models.
+    fits : mapping of str to Fit
+        By `TIMES`.
+    about : mapping
+        Date, sources, licence, own runs that were added by `calibrated`.
+    slower : mapping of str to float
+        Logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
+        `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
+    """
+
+    runs: pd.DataFrame
+    fits: Mapping[str, Fit]
     about: Mapping[str, Any] = field(default_factory=dict)
-    # logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
-    # `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|"
     slower: Mapping[str, float] = field(default_factory=dict)
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
