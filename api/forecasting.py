@@ -342,6 +342,8 @@ def calibrate(
     if (served := _served(cases, default)) is not None:
         found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served[0])
         return replace(found, about={**found.about, "refused": count_reasons(served[1])})
+    if default:
+        raise ParameterError("default", "goes with runs of serving: a table with the column measured states all itself")
     asked = list(_read(cases))
     parts, seconds, settings = [], [], []
     for line, case in enumerate(asked, start=2):

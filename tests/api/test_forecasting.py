@@ -161,6 +161,11 @@ def test_runs_that_cannot_be_are_refused(measured: pd.DataFrame, change: dict[st
         calibrate(measured.assign(**change))
 
 
+def test_a_default_is_of_runs_of_serving_alone(measured: pd.DataFrame) -> None:
+    with pytest.raises(fc.FlopcastError, match="default"):
+        calibrate(measured, default={"device": "MI300X"})
+
+
 def test_a_file_that_is_no_release_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text("[[release]]\nname = 1\n")
