@@ -297,7 +297,8 @@ def project_traces(
     run : path, optional
         Run folder of `train` for these GPUs; its predictions go before the law of computation.
     correct : sequence of path
-        Measurements of both GPUs, from which the law of computation is corrected class by class.
+        Measurements of both GPUs, from which the law of computation is corrected: a call whose problem both have
+        measured by its own ratio, the others by the median of their class.
     power : sequence of path
         Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of kernels, which is
         else a judged share of the board power.

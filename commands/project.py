@@ -34,7 +34,8 @@ def command(
     gaps: Annotated[str, opt.option(f"Time between activities: {GAPS}.")] = "modelled",
     run: Annotated[Path | None, opt.option("Run folder of train: its model goes before any law.", "RUN")] = None,
     correct: Annotated[
-        list[Path] | None, opt.option("Measurements of both GPUs that correct the law by class.", "DATA")
+        list[Path] | None,
+        opt.option("Measurements of both GPUs that correct the law, by problem or class.", "DATA"),
     ] = None,
     power: Annotated[
         list[Path] | None, opt.option("Measurements with power_w or energy_j: the energy goes by them.", "DATA")

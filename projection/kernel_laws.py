@@ -3,7 +3,8 @@
 `compute_factors` applies a law of computation (`laws`), corrects it or puts the predictions of a trained model in its
 place (`predicted_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
 Corrections (`learn_corrections`) come from problems measured on both: by what the times of a class lie off a law, and
-the spread that remains. A trained model predicts call by call; its times become factors of the activities of each call.
+the spread that remains; a call of one of these problems is corrected by what was measured of it. A trained model
+predicts call by call; its times become factors of the activities of each call.
 
 Laws see activities and measured rows as `Rows`: work, class, time on the host, queue (`of_activities`, `of_pairs`). A
 kernel costs time beyond its work, and whose time that is differs: on AMD GPUs durations hold the dispatch of the kernel
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Final
 
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..arrays import BoolArray, ObjectArray
+from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..errors import DataError
 from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
@@ -141,6 +142,9 @@ class Correction:
     factor: float  # median of measured over projected time
     sigma: float  # standard deviation of its logarithm, robust from `FEW` pairs on; NaN for fewer than `FEWEST`
     n: int  # pairs
+    # the pairs, clean rows of problems with `ratio`, measured over projected time, by which calls of one of these
+    # problems are corrected; None where they are not known
+    problems: pd.DataFrame | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -158,7 +162,12 @@ def learn_corrections(measured: pd.DataFrame, host: GPU, target: GPU, law: str) 
     paired = pair_rows(measured, host.name, target.name).paired
     rows = of_pairs(paired)
     projected = rows.host_us * by_law(rows, Pair.of(host, target), law)["factor"].to_numpy()
-    return corrections_of(paired["duration_us"].to_numpy(dtype=float), projected, rows.op_class)
+    measured_us = paired["duration_us"].to_numpy(dtype=float)
+    problems = paired.assign(ratio=measured_us / projected)
+    return {
+        name: replace(found, problems=problems[rows.op_class == name])
+        for name, found in corrections_of(measured_us, projected, rows.op_class).items()
+    }
 
 
 def corrections_of(measured_us: np.ndarray, projected_us: np.ndarray, op_class: np.ndarray) -> dict[str, Correction]:
@@ -194,9 +203,7 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
         raise DataError(f"the run was trained {way}, not from {host.name} to {target.name}: give another run")
     if run.recipe.metric != DURATION:
         raise DataError(f"the run predicts {run.recipe.metric}, not {DURATION}: give another run")
-    table = activities.reset_index(drop=True)
-    table = table.assign(source=table.index.astype("str"))  # names the rows, whatever file they come from
-    calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
+    calls, of_call = calls_of(activities)
     if calls.empty:
         return pd.DataFrame({"factor": np.zeros(0), "why": np.zeros(0, dtype=object), "sigma": np.zeros(0)})
     rows = fill_text(judge(calls))
@@ -222,8 +229,36 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
         for place, number in zip(np.flatnonzero(usable), code, strict=True):
             why[place] = unlike[number]
     found.insert(1, "why", pd.Series(why, dtype=object))
+    return found.take(of_call).reset_index(drop=True)
+
+
+def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
+    """Return the calls of activities as rows of the measurement table, and the place of each activity's call, (n,)."""
+    table = activities.reset_index(drop=True)
+    table = table.assign(source=table.index.astype("str"))  # names the rows, whatever file they come from
+    calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
+    if calls.empty:
+        return calls, np.zeros(0, dtype=np.int64)
     of_call = table["source"].groupby(call_codes(table)).transform("first")  # a call is called as its first activity
-    return found.set_axis(pd.Index(calls["source"].astype("str"))).reindex(of_call).reset_index(drop=True)
+    return calls, pd.Index(calls["source"].astype("str")).get_indexer(pd.Index(of_call))
+
+
+def _own_ratios(calls: pd.DataFrame, problems: pd.DataFrame) -> FloatArray:
+    """Return what column ``ratio`` of the problems says of each call, (n_calls,); NaN of calls of other problems.
+
+    Problems are the same where all agrees that both tables state: one of the user's may lack what a trace records, say
+    the layout.
+    """
+    ratio, like = np.full(len(calls), np.nan), np.flatnonzero(calls["op"].isin(set(problems["op"])))
+    if not len(like):
+        return ratio
+    tables = calls.iloc[like], problems
+    stated = [{name for name in one if not (one[name].isna() | one[name].eq("")).all()} for one in tables]
+    both = pd.concat(tables, ignore_index=True)[[name for name in problems if name in stated[0] & stated[1]]]
+    ids = problem_ids(fill_text(complete(both)), device=False)
+    known = problems["ratio"].groupby(ids[len(like) :]).median()
+    ratio[like] = known.reindex(ids[: len(like)])
+    return ratio
 
 
 @dataclass(frozen=True)
@@ -271,8 +306,9 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
 
 DEFAULT_LAW = "affine"
 MODEL = "model"
-CORRECTED = "+correction"  # what the name of a law ends in where a correction was applied
-SPLITS = ("affine", f"affine{CORRECTED}")
+CORRECTED, PAIRED = "+correction", "+pair"
+"""What the name of a law ends in where its class, or the very problem, corrects it."""
+SPLITS = ("affine", f"affine{CORRECTED}", f"affine{PAIRED}")
 """Laws that tell the dispatch of a kernel from its work, and put it into the duration only where the target does so."""
 COLUMNS = ("factor", "law", "why", "bound", "sigma")
 
@@ -295,8 +331,9 @@ def compute_factors(
     fills. ``law`` is a name of `laws.OF_COMPUTATION`. The predictions of a ``run`` of `train`, for this host and target
     or the target alone, go before it wherever they apply; with ``trained_for``, the GPU of which the target has other
     figures, they go on to the target by the law. ``overhead`` are fixed times of kernels by vendor
-    (`laws.base.OVERHEADS`), ``corrections`` what the factor of a class is multiplied by (`learn_corrections`),
-    ``queued`` `is_queued` of the whole trace, where the activities are a part of it.
+    (`laws.base.OVERHEADS`), ``corrections`` what the factor of a class, or of a call whose problem was measured on both
+    GPUs, is multiplied by (`learn_corrections`), ``queued`` `is_queued` of the whole trace, where the activities are a
+    part of it.
 
     The columns are `factor` (> 0, finite); `law`, the one used: where the one asked for does not apply, "bandwidth",
     and where that does not, "kept"; `why`, a tuple of `Remark`, where another law was used or the work is not known,
@@ -310,11 +347,16 @@ def compute_factors(
     found["sigma"] = sigmas(rows.op_class, found["law"].to_numpy(dtype=object), host, target)
     if corrections:  # kept durations stay
         factor, sigma, used = (found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law"))
+        calls, of_call = calls_of(activities)
         for name, correction in corrections.items():
             own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
-            factor[own] *= correction.factor
+            ratio = np.full(len(own), np.nan)
+            if correction.problems is not None and own.any():
+                ratio = _own_ratios(calls, correction.problems)[of_call]
+            known = own & np.isfinite(ratio)
+            factor[own] *= np.where(known, ratio, correction.factor)[own]
             sigma[own] = correction.sigma
-            used[own] += CORRECTED
+            used[own] += np.where(known, PAIRED, CORRECTED)[own].astype(object)
         found = found.assign(factor=factor, sigma=sigma, law=used)
     if run is not None:
         model = predicted_factors(activities, host, trained_for or target, run)

@@ -24,7 +24,7 @@ from ..traces.summary import Annotated, errors_of
 from .collective_laws import ALPHA_BETA, World, model_us, placed_messages
 from .graph import CAUSES, gap_table
 from .job import communication_table, pair_volumes
-from .kernel_laws import CORRECTED, MODEL
+from .kernel_laws import MODEL, PAIRED
 from .phases import Repeated, fold, repeated, repeats_of, weights_of
 from .replay import ACTIVITY, AGGREGATIONS, DELAY, GAP, LATENCY, OVERLAP, REPLAY, RETURN, SUM, UNEXPLAINED, WORK
 from .roofs import Power, Strip, energy_of, rates_of, strips
@@ -156,7 +156,7 @@ def other_law(projection: Projection) -> np.ndarray:
     """Return which activities go by another law than the one asked for, shape (n_activities,)."""
     rows, laws = projection.activities, projection.laws
     asked = np.where(rows[CATEGORY] == COMMUNICATION, laws.communication, MODEL if laws.run else laws.compute)
-    return rows[LAW].astype(str).str.removesuffix(CORRECTED).to_numpy() != asked
+    return rows[LAW].astype(str).str.partition("+")[0].to_numpy() != asked
 
 
 def remark_table(projection: Projection) -> pd.DataFrame:
@@ -257,8 +257,9 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Notes are ``run-applies`` (to how much), ``no-phases`` (asked for, and all was projected), ``launched-before``,
-    ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and ``durations-of-passes``.
+    Notes are ``run-applies`` and ``pairs-apply`` (to how much), ``no-phases`` (asked for, and all was projected),
+    ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and
+    ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -431,15 +432,17 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
-    notes = []
-    if projection.laws.run is not None:
-        rows = projection.activities
-        used, count = (rows[LAW] == MODEL).to_numpy(), repeats_of(rows)
-        time = rows["projected_us"].to_numpy() * weights_of(rows)
-        part = float(time[used].sum() / time.sum()) if len(time) else 0.0
-        done, every = int(count[used].sum()), int(count.sum())
-        text = f"the run predicts {done:,} of {every:,} activities, {100 * part:.0f} % of their time; laws the others"
-        notes.append(remark("run-applies", text, count=done, of=every, share=part))
+    notes, rows, laws = [], projection.activities, projection.laws
+    count, time, law = repeats_of(rows), rows["projected_us"].to_numpy() * weights_of(rows), rows[LAW].astype(str)
+    for asked_for, used, code, text in (
+        (laws.run, law == MODEL, "run-applies", "the run predicts {}; laws the others"),
+        (laws.corrections, law.str.endswith(PAIRED), "pairs-apply", "{} go by their own problem, which both GPUs ran"),
+    ):
+        if asked_for:
+            done, every = int(count[used].sum()), int(count.sum())
+            part = float(time[used].sum() / time.sum()) if len(time) else 0.0
+            words = f"{done:,} of {every:,} activities, {100 * part:.0f} % of their time"
+            notes.append(remark(code, text.format(words), count=done, of=every, share=part))
     if asked and not projection.folded:
         text = "no phase of the trace repeats often enough to stand for its repeats: the whole trace was projected"
         notes.append(remark("no-phases", text))

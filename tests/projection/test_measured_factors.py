@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import flopcast as fc
 from flopcast.errors import DataError
-from flopcast.projection.kernel_laws import corrections_of, learn_corrections
+from flopcast.projection.kernel_laws import compute_factors, corrections_of, learn_corrections
 from flopcast.table.measurements import clean
-from flopcast.tests.projection.oracles.activities import HOST, TARGET
+from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, relu
 from flopcast.traces.cleaning.robust import MAD_TO_SIGMA
 
 
@@ -63,3 +66,27 @@ def test_without_pairs_or_a_known_law_nothing_is_learnt() -> None:
         learn_corrections(measured([1.0]).query("device == 'Roundchip'"), HOST, TARGET, "flops")
     with pytest.raises(DataError, match="'flop'"):
         learn_corrections(measured([1.0]), HOST, TARGET, "flop")
+
+
+def test_a_call_whose_problem_was_measured_on_both_goes_by_its_own_ratio() -> None:
+    table = activities(gemm(4096, 4096, 4096), gemm(4096, 4096, 4100), gemm(4096, 4096, 4098), relu(9, 9))
+    pairs = measured([1.0, 1.5, 3.0])  # k of 4096, 4097, 4098
+    found = compute_factors(table, HOST, TARGET, "flops", corrections=learn_corrections(pairs, HOST, TARGET, "flops"))
+    assert found["factor"].tolist()[:3] == pytest.approx([2.0, 2.0 * 1.5, 2.0 * 3.0])
+    assert found["law"].tolist() == ["flops+pair", "flops+correction", "flops+pair", "bandwidth"]
+    assert found["sigma"].nunique() == 2  # that of the class, and of the law of the other
+
+
+def test_what_both_tables_state_tells_problems_apart() -> None:
+    """A trace records the layout of a product, which a table of the user's may leave out or state."""
+    table = activities(gemm(4096, 4096, 4096))
+    for layout, law in (("NN", "flops+pair"), ("TN", "flops+correction")):
+        pairs = learn_corrections(measured([1.0, 1.5, 3.0]).assign(layout=layout), HOST, TARGET, "flops")
+        assert compute_factors(table, HOST, TARGET, "flops", corrections=pairs)["law"].tolist() == [law]
+
+
+def test_a_trace_corrected_by_itself_takes_the_time_that_was_measured(shared_data: Path) -> None:
+    name = "facebook_timesformer-base-finetuned-k400__1016002.json.gz"
+    there, here = (shared_data / "profiles" / "kineto" / f"pairs_{gpu}" / name for gpu in ("h100", "mi300"))
+    found = fc.project(here, target="H100 SXM5", host="MI300X", correct=[here, there])
+    assert found.projected_us == pytest.approx(159_992, rel=0.02)  # by one factor a class 125,400
