@@ -254,28 +254,43 @@ def ingest(
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:
             return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
-        if place is None and not (where or unit or default or rename or strict) and (found := ingest_survey(paths)):
+        if (
+            place is None
+            and not (where or unit or default or rename or strict)
+            and (found := ingest_survey(paths, options, who))
+        ):
             return found
         return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
 
 
-def ingest_survey(paths: Sequence[Path]) -> Ingested | None:
-    """Count the rows of AIConfigurator's tables by operator, device and engine; None where there are other data too.
+def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> Ingested | None:
+    """Count the rows of AIConfigurator's tables by operator, device and engine; None where there are none.
 
-    Twelve million rows take seconds and one table's memory, as none is made a row of the measurement table.
+    Twelve million rows take seconds and one table's memory, as none is made a row of the measurement table. What else
+    is there (the wheel has a table of served runs) is read as `ingest_measurements` reads it.
     """
     kinds = sort_files(find_files(paths))
-    if not kinds.sources or any(one.reader.name != NAME for one in kinds.sources):
+    counted_here = [source for source in kinds.sources if source.reader.name == NAME]
+    others = [file for one in kinds.sources if one.reader.name != NAME for file in (*one.files, *one.companions)]
+    if not counted_here:
         return None
-    found = [*surveyed([source.files[0] for source in kinds.sources])]
-    tables = [one for one in found if not isinstance(one, DataError)]
-    problems = [str(one) for one in found if isinstance(one, DataError)] + [str(error) for _, error in kinds.unreadable]
+    surveys = [*surveyed([source.files[0] for source in counted_here])]
+    tables = [one for one in surveys if not isinstance(one, DataError)]
+    problems = [str(one) for one in surveys if isinstance(one, DataError)] + [
+        str(error) for _, error in kinds.unreadable
+    ]
     skipped = tuple(file.label for file in kinds.skipped)
     notes = [COUNTED]
     if skipped:
         text = f"{counted(len(skipped), 'file')} of no supported format skipped: {few(skipped, 3)}"
         notes.append(remark("files-skipped", text, files=skipped))
-    return Ingested(sum(sum(one.rows.values()) for one in tables), (), {}, notes, problems, tables=tables)
+    rows = sum(sum(one.rows.values()) for one in tables)
+    if not others:
+        return Ingested(rows, (), {}, notes, problems, tables=tables)
+    found = read(others, options=options, lenient=True, jobs=jobs)
+    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
+    told = (*notes, *found.notes), [*problems, *found.unreadable]
+    return Ingested(rows + len(found.frame), found.traces, found.rejected_by_reason, *told, *held, tables)
 
 
 def ingest_measurements(

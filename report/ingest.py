@@ -79,22 +79,24 @@ def ingest_document(
     refused = [example_table(examples)] if examples is not None and len(examples) else []
     above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
     above += [irregular_table(irregular)] if irregular is not None and len(irregular) else []
-    medium: Medium = "both" if traces or profile else "page"
+    medium: Medium = "both" if traces or profile or tables else "page"
     return Document(
-        opening=[Headline("", *_answer(traces, profile, rejected, unreadable), medium=medium)],
+        opening=[Headline("", *_answer(traces, profile, rejected, unreadable, tables), medium=medium)],
         sections=[
             Section("Traces", [table(traces) for table in parts if traces]),
-            Section("Tables", [held_table(tables), doubtful_table(tables)] if tables else []),
+            Section("Tables", [counted_table(tables), held_table(tables), doubtful_table(tables)] if tables else []),
             Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
             Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
         ],
-        closing=[lost, lines([held] if held and not profile else []), *_next(traces, profile)],
+        closing=[lost, lines([held] if held and not (profile or tables) else []), *_next(traces, profile, tables)],
         data=data or {},
     )
 
 
-def _next(traces: Sequence[Overview], profile: Sequence[Profile]) -> list[Lines]:
+def _next(traces: Sequence[Overview], profile: Sequence[Profile], tables: Sequence[Surveyed]) -> list[Lines]:
     """Say what the data are good for: training by the devices that have most rows, a trace on another GPU."""
+    if any(one.op for one in tables):
+        return [upcoming(f"flopcast train DATA {_first_pair(tables)} --quick learns from some of these rows")]
     counts = sum((Counter(one.devices) for one in profile), Counter[str]())
     catalogue = {gpu.name for gpu in all_gpus()}
     known = [name for name, _ in counts.most_common() if name in catalogue][:2]
@@ -106,8 +108,28 @@ def _next(traces: Sequence[Overview], profile: Sequence[Profile]) -> list[Lines]
     return [upcoming(*steps)] if steps else []
 
 
+def _first_pair(tables: Sequence[Surveyed]) -> str:
+    """Return options that train on the operator and engine with most rows (products first), on its two largest GPUs."""
+    counts = Counter[tuple[str, str, str]]()
+    for one in (one for one in tables if one.op):
+        for (device, engine, _), number in one.rows.items():
+            counts[one.op, engine, device] += number
+    engines = Counter[tuple[str, str]]()
+    for (op, engine, _), number in counts.items():
+        engines[op, engine] += number
+    op, engine = max(engines, key=lambda pair: (pair[0] == "gemm", engines[pair]))
+    own = Counter({device: number for (name, by, device), number in counts.items() if (name, by) == (op, engine)})
+    names = [f"'{name}'" if " " in name else name for name, _ in own.most_common(2)]
+    asked = f"--target {names[0]}" if len(names) < 2 else f"--host {names[1]} --target {names[0]}"
+    return f"--where op={op} --where engine={engine} {asked}"
+
+
 def _answer(
-    traces: Sequence[Overview], profile: Sequence[Profile], rejected: Mapping[Any, int], unreadable: Sequence[str]
+    traces: Sequence[Overview],
+    profile: Sequence[Profile],
+    rejected: Mapping[Any, int],
+    unreadable: Sequence[str],
+    tables: Sequence[Surveyed],
 ) -> tuple[str, str, str]:
     """Return what was read in large, no rival, and whether it can be used as it is."""
     measured = sum(one.rows for one in profile)
@@ -116,12 +138,18 @@ def _answer(
         kernels, time = sum(one.activities.get(KERNEL, 0) for one in traces), sum(one.kernel_us for one in traces)
         of = f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}, {duration(time)} of the GPU's time"
         answer = f"{of}: {answer}" if profile else of
+    if tables:
+        number = sum(sum(one.rows.values()) for one in tables)
+        devices = len({device for one in tables for device, _, _ in one.rows})
+        of = f"{counted(number, 'measured time')} in {counted(len(tables), 'table')} of {counted(devices, 'GPU')}"
+        answer = f"{of}; {answer}" if traces or profile else of
     found = {one.code: one.severity for trace in traces for one in trace.findings}
     grave = {name: [code for code, severity in found.items() if severity == name] for name in ("error", "warning")}
     told = [f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes]
     told += [f"{counted(lost, 'row')} kept out"] if (lost := sum(rejected.values())) else []
     told += [f"{counted(len(unreadable), 'file')} not read"] if unreadable else []
-    return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else "Nothing was kept out."
+    none = "Rows of these tables are counted, not checked." if tables else "Nothing was kept out."
+    return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else none
 
 
 def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
@@ -137,6 +165,22 @@ def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
         }
         for one in tables
     ]  # fmt: skip
+
+
+def counted_table(tables: Sequence[Surveyed]) -> Table:
+    """Return a row per operator: of how many GPUs, and how many rows each engine has of it."""
+    counts: dict[str, Counter[str]] = {}
+    devices: dict[str, set[str]] = {}
+    for one in tables:
+        for (device, engine, _), number in one.rows.items():
+            counts.setdefault(one.op or NOT_READ, Counter())[engine] += number
+            devices.setdefault(one.op or NOT_READ, set()).add(device)
+    engines = sorted({engine for own in counts.values() for engine in own})
+    found = [
+        (op, str(len(devices[op])), *(f"{own[one]:,}" if own[one] else NONE for one in engines), f"{own.total():,}")
+        for op, own in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
+    ]
+    return Table(columns("operator", numbers=("GPUs", *engines, "all")), rows(found), "times by operator")
 
 
 def held_table(tables: Sequence[Surveyed]) -> Table:
@@ -157,7 +201,10 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
     ]
     versions = "; ".join(f"{engine} {few(sorted(releases[engine]), 4)}" for engine in engines)
     return Table(
-        columns("operator", "device", numbers=(*engines, "rows")), rows(found), "held", f"versions: {versions}"
+        columns("operator", "device", numbers=(*engines, "all")),
+        rows(found),
+        "times by operator and GPU",
+        f"versions: {versions}",
     )
 
 

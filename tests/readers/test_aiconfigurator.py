@@ -14,6 +14,9 @@ from flopcast.errors import DataError
 from flopcast.operators.operators import OPS, work_of
 from flopcast.readers.aiconfigurator import KINDS, engine_of, survey
 
+from ..report.pages import printed
+from .test_serving_benchmarks import SAMPLE
+
 H100, B200 = "NVIDIA H100 80GB HBM3", "NVIDIA B200"
 GEMM = {"op_name": "gemm", "gemm_dtype": "bfloat16", "m": 16, "n": 256, "k": 512, "latency": 0.025}
 MOE = {
@@ -230,6 +233,19 @@ def test_a_folder_of_tables_is_counted_by_operator_device_and_engine(tmp_path: P
     }  # fmt: skip
     assert found.rows == 12
     assert "files-skipped" in {note.code for note in found.notes}
+
+
+def test_served_runs_beside_the_tables_do_not_make_all_of_them_rows(tmp_path: Path) -> None:
+    table(tmp_path, "gemm", GEMM, GEMM, device=B200)
+    table(tmp_path, "gemm", GEMM)
+    (tmp_path / "silicon_sample.csv").write_text(SAMPLE, encoding="utf-8")
+    runs = fc.ingest(tmp_path / "silicon_sample.csv").rows
+    found = fc.ingest(tmp_path)
+    assert (found.rows, sum(sum(one.rows.values()) for one in found.tables), runs > 0) == (3 + runs, 3, True)
+    assert {one.op for one in found.profile} == {"serving"}
+    shown = " ".join(printed(found.document()).split())
+    assert f"3 measured times in 2 tables of 2 GPUs; {runs} measurement" in shown
+    assert "--where op=gemm --where engine=vllm --host 'H100 SXM5' --target 'B200 (HGX)' --quick" in shown
 
 
 def test_engines_are_called_as_people_do() -> None:
