@@ -2,7 +2,8 @@
 
 Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and models profiled on
 MI300X and H100 by PyTorch. A trained model, and a correction, never see what they are judged by: groups of the
-cross-validation, or the pair of traces, are left out. ``--errors`` prints the rows of projection/law_errors.toml.
+cross-validation, or the pair of traces, are left out. ``--errors`` prints the rows of projection/law_errors.toml,
+``--pairs`` what its ``pair`` is from (with the tables of AIConfigurator, which are fetched).
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 from rich.table import Table
+from scipy.special import ndtri
 
 from ..api.training import train
+from ..datasets import fetch_aiconfigurator
 from ..evaluation.crossval import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find
@@ -37,8 +41,13 @@ CHOICE = "affine"
 MODELS = ("Additive", "ExtraTrees/Residual")
 Cells = dict[str, str | float]
 """A row of a table."""
-MI300X, H100 = "MI300X", "H100 SXM5"
+MI300X, H100, H200, B200 = "MI300X", "H100 SXM5", "H200 SXM", "B200 (HGX)"
 TRACES = {MI300X: "profiles/kineto/pairs_mi300", H100: "profiles/kineto/pairs_h100"}
+
+
+PAIRS = (
+    (H100, H200), (H100, B200), (H200, B200), (B200, "B300"), (H100, "L40S"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,23 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def pair_errors() -> Iterator[Cells]:
+    """Yield how far the ratio of two GPUs that one engine's collection has of a BF16 product lies from another's.
+
+    The sigma is that of a normal distribution of which as many lie within the 90th percentile.
+    """
+    where = {"op": ["gemm"], "dtype_a": ["bf16"], "device": sorted({name for pair in PAIRS for name in pair})}
+    rows = read([fetch_aiconfigurator()], where=where).frame
+    times = rows.pivot_table("duration_us", ["m", "n", "k"], ["engine", "device"], "min", observed=True).map(np.log)
+    engines = sorted(set(rows["engine"].astype(str)))
+    for host, target in PAIRS:
+        ratio = {engine: times[engine, target] - times[engine, host] for engine in engines}
+        for one, other in combinations(engines, 2):
+            apart = (ratio[one] - ratio[other]).dropna()
+            sigma = float(apart.abs().quantile(0.9) / ndtri(0.95))
+            yield {"host": host, "target": target, "engines": f"{one}, {other}", "n": len(apart), "sigma": sigma}
+
+
 def entries(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the rows of projection/law_errors.toml."""
     known = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
@@ -192,11 +218,17 @@ def entries(rows: pd.DataFrame) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 0, also where there is nothing to measure against."""
-    flags = {"--errors": "print the rows of projection/law_errors.toml"}
+    flags = {
+        "--errors": "print the rows of projection/law_errors.toml",
+        "--pairs": "print how far what two collections say of a pair lies apart",
+    }
     return run_on_data("projection_laws", __doc__, _show, arguments, flags)
 
 
 def _show(options: argparse.Namespace) -> None:
+    if options.pairs:
+        output().print(shown("BF16 products: sigma of ln(ratio) between collections", pd.DataFrame(pair_errors())))
+        return
     measured = [(one, paired(one, options.data)) for one in CAMPAIGNS]
     rows = pd.DataFrame([row for case in measured for row in law_rows(*case, by_dtype=not options.errors)])
     if options.errors:

@@ -279,11 +279,10 @@ class LawError:
         return float(np.hypot(self.bias, self.spread))
 
 
-ERRORS: Final = tuple(
-    LawError(*row)
-    for row in tomllib.loads((resources.files("flopcast.projection") / "law_errors.toml").read_text("utf-8"))["errors"]
-)
-"""Of law_errors.toml, which says where they are from."""
+_ERRORS = tomllib.loads((resources.files("flopcast.projection") / "law_errors.toml").read_text("utf-8"))
+ERRORS: Final = tuple(LawError(*row) for row in _ERRORS["errors"])
+PAIR_SIGMA: Final = float(_ERRORS["pair"])
+"""Standard deviation of ln(factor) of problems corrected by their own pair. Of law_errors.toml, as `ERRORS`."""
 
 
 def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.ndarray:
@@ -356,6 +355,7 @@ def compute_factors(
             known = own & np.isfinite(ratio)
             factor[own] *= np.where(known, ratio, correction.factor)[own]
             sigma[own] = correction.sigma
+            sigma[known] = np.fmin(correction.sigma, PAIR_SIGMA)
             used[own] += np.where(known, PAIRED, CORRECTED)[own].astype(object)
         found = found.assign(factor=factor, sigma=sigma, law=used)
     if run is not None:

@@ -43,7 +43,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import peak_path
 from ..remarks import Remark, remark
 from ..workers import one_thread
-from .kernel_laws import ERRORS
+from .kernel_laws import ERRORS, PAIRED
 from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
@@ -380,9 +380,9 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
     usual = float(np.median([error.spread for error in ERRORS]))
     whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
     for place, (name, sigma) in enumerate(zip(table["name"].astype(str), table["sigma"], strict=True)):
-        if name in SPECS:
+        law, _, corrected = law_of.get(name, "").partition("+")
+        if name in SPECS or f"+{corrected}" == PAIRED:
             continue
-        law = law_of.get(name, "").partition("+")[0]
         spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
         left = CPU_STATED_SIGMA if name == CPU else float(np.mean(spreads)) if spreads else usual
         if left >= sigma:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+_KEYWORDS = {
+    "state cpu_speed": "state --cpu-speed",
+    "(cpu_speed)": "(--cpu-speed)",
+    "(correct)": "(--correct)",
+    "with group=": "with --group ",
+    "with max_size": "with --max-size",
+}
+
 
 def as_options(text: str) -> str:
     """Return a message with the settings that it asks for as the command line spells them.
@@ -12,5 +20,9 @@ def as_options(text: str) -> str:
 
     >>> as_options("no column 'op': give default op=gemm")
     "no column 'op': give --default op=gemm"
+    >>> as_options("the target's CPU is assumed to be as fast: state cpu_speed")
+    "the target's CPU is assumed to be as fast: state --cpu-speed"
     """
+    for keyword, option in _KEYWORDS.items():
+        text = text.replace(keyword, option)
     return re.sub(r"\b(give|or|by) (default|unit|rename) (?=\S+=)", r"\1 --\2 ", text)
