@@ -43,7 +43,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import peak_path
 from ..remarks import Remark, remark
 from ..workers import one_thread
-from .kernel_laws import ERRORS, PAIRED
+from .kernel_laws import ERRORS, MODEL, PAIRED
 from .replay import spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
@@ -376,13 +376,15 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
     reach = float(ndtri((1 + unsure.level) / 2))
     table = unsure.tornado.sort_values("share", ascending=False, kind="stable")
     part = np.log(table["high_us"].to_numpy() / table["low_us"].to_numpy()) / (2 * reach)
-    law_of = dict(zip(class_of(projection.activities), projection.activities["law"].astype(str), strict=True))
+    rows = projection.activities
+    times = rows["projected_us"].groupby([class_of(rows), rows["law"].astype(str)]).sum().sort_values(kind="stable")
+    law_of = {str(name): str(law) for name, law in times.index}  # the last is that of most of a class's time
     usual = float(np.median([error.spread for error in ERRORS]))
     whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
     for place, (name, sigma) in enumerate(zip(table["name"].astype(str), table["sigma"], strict=True)):
         law, _, corrected = law_of.get(name, "").partition("+")
-        if name in SPECS or f"+{corrected}" == PAIRED:
-            continue
+        if name in SPECS or law == MODEL or f"+{corrected}" == PAIRED:
+            continue  # a correction is not asked where a run answers, nor needed where the very problem was measured
         spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
         left = CPU_STATED_SIGMA if name == CPU else float(np.mean(spreads)) if spreads else usual
         if left >= sigma:

@@ -174,6 +174,8 @@ def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: Projected
     assert known.projected_us < 0.8 * 9000
     assert learnt.projected_us == pytest.approx(0.9 * 9000, rel=0.01)
     assert learnt.classes["law"].tolist() == ["affine+pair"]
+    again = project(plain, "MI355X", correct=[tmp_path / "pairs.csv"], need=0.01).answers["need"]
+    assert not [way for way in again["ways"] if "gemm" in way]  # its very problem was measured
     (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
     with pytest.raises(DataError):
         project(plain, "MI355X", correct=[tmp_path / "one.csv"])
