@@ -27,7 +27,7 @@ from ..operators.operators import canonical_op
 from ..remarks import remark
 from ..table.conditions import Condition
 from ..table.irregular import off_neighbours
-from .base import LINE, DataFile, Note, Options, RawTable, Reader, register
+from .base import LINE, DataFile, Excluded, Note, Options, RawTable, Reader, register
 from .files import PARQUET, check_size, open_parquet
 from .labels import canonical_device
 
@@ -438,21 +438,26 @@ def _asked(condition: Condition, column: str) -> list[str]:
     words = [part.strip() for text in condition.texts for part in text.split(",")]
     if column == "op":
         return [canonical_op(word) for word in words]
+    if column in ("engine", "family"):
+        return [engine_of(word, "") for word in words]
     return [canonical_device(word)[0] for word in words] if column == "device" else words
 
 
-def excluded(path: Path, where: Sequence[Condition]) -> str:
-    """Return the condition for which no row of a table can be asked for, as its name and first rows tell; or ""."""
+def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
+    """Return the condition for which no row of a table can be asked for, as its name and first rows tell; or None."""
     kind = KINDS.get(kind_of(path))
     if kind is None:
-        return ""
+        return None
     ops = {"linear_attention", "causal_conv"} if kind.rows is _recurrent else {kind.op}
+    passed = 0
     for one in where:
-        if one.column == "op" and not ops & set(_asked(one, "op")):
-            return str(one)
-    words = {one.column: one for one in where if one.column in ("device", "engine", "family", "release")}
+        if one.column == "op":
+            if not ops & set(_asked(one, "op")):
+                return Excluded(str(one), "op", tuple(sorted(ops - {""})), passed)
+            passed += 1
+    words = [one for one in where if one.column in ("device", "engine", "family", "release")]
     if not words:
-        return ""
+        return None
     # A file is of one device, engine and version: the statistics of its columns say of which.
     with open_parquet(path, 2**40) as file:
         names = [
@@ -460,14 +465,16 @@ def excluded(path: Path, where: Sequence[Condition]) -> str:
         ]
         first = _constants(file, names)
     if first is None:
-        return ""
+        return None
     origin = origin_of(Columns(first, path))
     found = {**origin, "family": origin["engine"]}
-    for column, one in words.items():
-        (codes, own), asked = found[column], _asked(one, column)
-        if not {own[code] for code in codes.tolist()} & set(asked):
-            return str(one)
-    return ""
+    for one in words:
+        codes, own = found[one.column]
+        held = {own[code] for code in codes.tolist()}
+        if not held & set(_asked(one, one.column)):
+            return Excluded(str(one), one.column, tuple(sorted(held)), passed)
+        passed += 1
+    return None
 
 
 def _constants(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table | None:
@@ -501,7 +508,7 @@ class AIConfiguratorReader(Reader):
         with open_parquet(path, 2**40) as file:
             return is_table(file.schema_arrow.names)
 
-    def excluded(self, path: Path, options: Options) -> str:
+    def excluded(self, path: Path, options: Options) -> Excluded | None:
         """Return the condition that no row of a table meets, by its name and the statistics of its columns."""
         devices = (Condition("device", tuple(options.devices)),) if options.devices else ()
         return excluded(path, (*options.where, *devices))

@@ -162,6 +162,16 @@ class RawTable:
         return rows
 
 
+@dataclass(frozen=True)
+class Excluded:
+    """Why a file is not read: the condition that none of its rows meets, on which column, what the file has there."""
+
+    condition: str
+    column: str
+    held: tuple[str, ...]
+    passed: int  # how many conditions it does meet
+
+
 class Reader(ABC):
     """One format of measured data.
 
@@ -180,9 +190,9 @@ class Reader(ABC):
     def sniff(self, path: Path, head: bytes) -> bool:
         """Return whether the content is of this format; `head` is its (decompressed) beginning."""
 
-    def excluded(self, path: Path, options: Options) -> str:
-        """Return the condition of `options` that no row of the file meets, "" where some may, or it does not show."""
-        return ""
+    def excluded(self, path: Path, options: Options) -> Excluded | None:
+        """Return the condition of `options` that no row of the file meets; None where some may, or it does not show."""
+        return None
 
     @abstractmethod
     def read(self, path: Path, options: Options) -> RawTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ from .base import (
     MOST_LINES,
     ORDER,
     DataFile,
+    Excluded,
     FileRead,
     Note,
     Options,
@@ -317,7 +319,7 @@ class Found:
         self.unreadable: list[str] = []
         self.traces: list[Overview] = []
         self.files: list[FileRead] = []
-        self.excluded: list[str] = []
+        self.excluded: list[Excluded] = []
         self.columns: set[str] = set()
         self.labels: dict[int, str] = {}
         self.times: dict[int, tuple[str, str]] = {}
@@ -553,8 +555,7 @@ def _tables(
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, known)}"
                 raise ParameterError("default", problem)
     if not tables and found.excluded:
-        asked = ", ".join(dict.fromkeys(map(str, (*options.where, *options.devices))))
-        raise DataError(f"no row has {asked}: {counted(len(found.excluded), 'file')} hold others", source=where)
+        raise DataError(_none_of(found.excluded), source=where)
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
@@ -564,6 +565,19 @@ def _tables(
     if not filled:
         raise NoMeasurementsError(found.notes(), source=where)
     return [prepared(frames, options, found) for frames in filled], found
+
+
+def _none_of(excluded: Sequence[Excluded]) -> str:
+    """Say which condition no file meets that meets the others before it, and what these files have instead."""
+    most = max(one.passed for one in excluded)
+    last = next(one for one in excluded if one.passed == most)
+    held = [word for one in excluded if (one.condition, one.passed) == (last.condition, most) for word in one.held]
+    words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
+    return (
+        f"no row has {last.condition} after the other conditions: there {words}"
+        if most
+        else (f"no row has {last.condition}: {words}")
+    )
 
 
 def _read_each(
@@ -581,14 +595,11 @@ def _read_each(
     found.skipped += [file.label for file in kinds.skipped if not file.named]
     sources = []
     for source in kinds.sources:
-        asked = source.reader.excluded(source.files[0].path, options) if isinstance(source.reader, Reader) else ""
-        if asked:
-            found.excluded.append(source.label)
-            found.add(
-                remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked),
-                0,
-                source.label,
-            )
+        out = source.reader.excluded(source.files[0].path, options) if isinstance(source.reader, Reader) else None
+        if out:
+            found.excluded.append(out)
+            text = f"files that hold no row of {out.condition} are left out"
+            found.add(remark("files-excluded", text, where=out.condition), 0, source.label)
         else:
             sources.append(source)
     for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options), jobs)):

@@ -107,15 +107,15 @@ def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
     for text in one.texts:
         whole = _is_words(every) and every.eq(text).any()
         for part in [text] if whole else _parts([text]):
-            value = part if _equal(every, part).any() else _as_in_table(one.column, part)
+            value = part if _equal(every, part).any() else _as_in_table(one.column, part, every)
             if not _equal(every, value).any():
                 raise DataError(f"no row has {one.column}={part}: {_held(every)}")
             met |= _equal(column, value)
     return met
 
 
-def _as_in_table(column: str, text: str) -> str:
-    """Return a word for an operator, a device or a number format as the measurement table spells it."""
+def _as_in_table(column: str, text: str, every: pd.Series) -> str:
+    """Return a word for an operator, a device or a number format as the table spells it, others whatever their case."""
     from ..hardware import find
     from ..operators.operators import canonical_op
     from ..operators.work import canonical_dtype  # here: conditions are checked before what this imports
@@ -127,6 +127,9 @@ def _as_in_table(column: str, text: str) -> str:
             return canonical_dtype(text)
         if column == "device" and not text.endswith(".toml"):
             return find(text).name
+    if _is_words(every):
+        same = [word for word in every.unique() if str(word).casefold() == text.casefold()]
+        return str(same[0]) if len(same) == 1 else text
     return text
 
 

@@ -235,6 +235,30 @@ def test_a_folder_of_tables_is_counted_by_operator_device_and_engine(tmp_path: P
     assert "files-skipped" in {note.code for note in found.notes}
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (["op=gem"], "no row has op=gem: op is gemm, attention, moe, collective"),
+        (["op=gemm", "release=0.1"], "no row has release=0.1 after the other conditions: there release is 0.24.0"),
+        (["engine=vllm", "engine=x"], "no row has engine=x after the other conditions: there engine is vllm"),
+        (["op=moe", "device=B200"], "no row has device=B200 after the other conditions: there device is H100 SXM5"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_no_file_meets_is_named_with_what_there_is(
+    where: list[str], says: str, tmp_path: Path
+) -> None:
+    make_all(tmp_path)
+    table(tmp_path, "gemm", GEMM, device=B200)
+    with pytest.raises(DataError) as raised:
+        fc.read(tmp_path, where=where)
+    assert str(raised.value) == f"{tmp_path}: {says}"
+
+
+def test_engines_are_asked_for_in_any_case(tmp_path: Path) -> None:
+    table(tmp_path, "gemm", GEMM)
+    assert len(fc.read(tmp_path, where=["op=GEMM", "engine=vLLM", "dtype_a=BF16"]).frame) == 1
+
+
 def test_served_runs_beside_the_tables_do_not_make_all_of_them_rows(tmp_path: Path) -> None:
     table(tmp_path, "gemm", GEMM, GEMM, device=B200)
     table(tmp_path, "gemm", GEMM)
