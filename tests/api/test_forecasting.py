@@ -38,6 +38,7 @@ def test_a_grid_is_a_table(grid: fc.Forecasts) -> None:
     assert table.loc[table["fits"] == False, "reason"].str.contains("tp").any()  # noqa: E712
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     grid.save(tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +12,7 @@ import flopcast as fc
 from flopcast.api import learning, training
 from flopcast.evaluation import competition, counter_choice
 from flopcast.measuring import timing
-from flopcast.report import html
-from flopcast.report.document import Figure, Part
-from flopcast.tests.commands.running import hurry
+from flopcast.tests.commands.running import hurry, without_figures
 
 from .blocks import Step, help_texts, steps
 from .following import FEW, Reader, hasty_train, once, unsaid
@@ -59,13 +56,7 @@ def _script(code: str) -> str:
 
 
 FOLLOWED = first_told(FOUND)
-PLACED = html._placed
 STEPS = {name: once(getattr(training, name)) for name in ("compete", "deploy")}
-
-
-def without_figures(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of a page but for its figures: those are drawn, and looked at, in tests of the pages."""
-    return [part for part in parts if not isinstance(part, Figure)]
 
 
 @pytest.mark.no_cover
@@ -77,7 +68,7 @@ def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monke
     for step, known in STEPS.items():
         monkeypatch.setattr(training, step, known)
     hurry(monkeypatch)
-    monkeypatch.setattr(html, "_placed", lambda parts, plots: PLACED(without_figures(parts), plots))
+    without_figures(monkeypatch)
     monkeypatch.setattr(counter_choice, "CATEGORIES", {"NNLS": ("NNLS",)})
     monkeypatch.setattr(competition, "QUICK", FEW)
     monkeypatch.setattr(timing, "Rule", lambda **asked: HASTY)
