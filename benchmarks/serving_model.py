@@ -22,6 +22,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
+from ..evaluation.cluster_bootstrap import bootstrap, effective_groups
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import find
 from ..operators.kinds.serving_run import SERVING
@@ -40,6 +41,8 @@ EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
 BETWEEN: Final = "release before"
+LEFT_OUT: Final = {"new setting": "configuration", "new model": "model", "new GPU": "GPU", "new engine": "engine"}
+"""By question, what groups of runs have in common that are left out one by one (`Points.names`)."""
 FOLDS: Final = 10
 LEAST: Final = 30
 """Runs that a spread of their own takes."""
@@ -83,10 +86,9 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     rows["group"] = process.groups(rows)
     amd = published_runs(data / RUNS)
     amd = amd[amd["prefix_cache"]]
-    name = {"llama-3.1-405b": "llama-3.1-405b", "llama-3.1-70b": "llama-3.1-70b"}
     more = pd.DataFrame(
         {
-            "op": SERVING, "device": "MI300X", "model": amd["model"].map(name), "engine": "vllm",
+            "op": SERVING, "device": "MI300X", "model": amd["model"], "engine": "vllm",
             "engine_version": amd["release"].str.removeprefix("vllm-"), "client": "", "dtype_a": "fp8",
             "dtype_b": "fp8", "dtype_kv": "fp8", "apart": "yes", "group": "vllm|closed", "tp": 8.0,
             "input_len": amd["input_len"], "output_len": amd["output_len"], "concurrency": amd["batch"],
@@ -204,7 +206,8 @@ def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
     own = runs.iloc[learnt.at]
     words = tuple((name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word)
     asked = columns(runs, points.steps, learnt.shares, words)[learnt.at]
-    missed = np.clip(learnt.missing[learnt.at] - learnt.fit.centre, -FAR, FAR)
+    # rounded: what the number of cores changes in the last digit decides between splits that are equally good
+    missed = np.round(np.clip(learnt.missing[learnt.at] - learnt.fit.centre, -FAR, FAR), 6)
     return packed(
         ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7, random_state=0).fit(asked, missed), words
     )
@@ -259,21 +262,17 @@ def asked_of(
 
 def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield the name of a question, the rows that are asked, and those to be learnt without."""
-    for question, asked in _asked(points, runs):
-        yield question, asked, asked
+    together = (runs["apart"] != "yes").to_numpy()
     months = runs["measured"].fillna("").str[:7].to_numpy(dtype=str)
+    for basis, name in LEFT_OUT.items():
+        for word in sorted(set(points.names[name][together])):
+            asked = np.flatnonzero((points.names[name] == word) & together)
+            yield basis, asked, asked
+    later, amd = (np.flatnonzero(one) for one in ((months >= LATER) & together, runs["device"] == "MI300X"))
+    yield NEW_RELEASE, later, later
+    yield BASES[5], amd, amd
     after = months >= EARLIER
-    yield BETWEEN, np.flatnonzero(after & (months < LATER) & (runs["apart"] != "yes").to_numpy()), np.flatnonzero(after)
-
-
-def _asked(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    names, together = points.names, (runs["apart"] != "yes").to_numpy()
-    left_out = {"new setting": "configuration", "new model": "model", "new GPU": "GPU", "new engine": "engine"}
-    for basis, name in left_out.items():
-        for word in sorted(set(names[name][together])):
-            yield basis, np.flatnonzero((names[name] == word) & together)
-    yield NEW_RELEASE, np.flatnonzero((runs["measured"].fillna("") >= LATER).to_numpy() & together)
-    yield "new vendor", np.flatnonzero((runs["device"] == "MI300X").to_numpy())
+    yield BETWEEN, np.flatnonzero(after & (months < LATER) & together), np.flatnonzero(after)
 
 
 def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any = None) -> pd.DataFrame:
@@ -423,12 +422,16 @@ def roofline(points: Points, time: str) -> FloatArray:
 def board(
     found: Mapping[str, pd.DataFrame], points: Points, runs: pd.DataFrame, fits: Mapping[str, Fit]
 ) -> list[dict[str, Any]]:
-    """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage."""
+    """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage.
+
+    ``moves`` is the standard error of both when whole groups are drawn: what was left out one by one, else settings.
+    """
     queued = process.queues(points.steps)
     rows = []
     for question in (*BASES, NEW_RELEASE, TWO_RUNS):
-        row: dict[str, Any] = {"left_out": question}
         column, of = ("given", "new model") if question == TWO_RUNS else ("missed", question)
+        drawn = LEFT_OUT.get(of, "setting")
+        row: dict[str, Any] = {"left_out": question, "drawn": drawn}
         for time in TIMES:
             own = found[time][(found[time]["question"] == of) & found[time][column].notna()]
             if not len(own):
@@ -442,14 +445,27 @@ def board(
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
                 inside = covered(own, queued, column)
+            groups = points.names[drawn][own["place"]]
             row[time] = {
                 "runs": len(own),
+                "groups": len(set(groups)),
+                "moves": [round(100 * float(one), 2) for one in moves(each["learnt"], groups)],
                 "covered": None if inside is None else round(100 * inside, 1),
                 "factor": round(float(np.exp(_nine(own, column))), 3),
                 **{name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)] for name, one in each.items()},
             }
         rows.append(row)
     return rows
+
+
+def moves(errors: FloatArray, groups: np.ndarray) -> FloatArray:
+    """Return the standard errors of the mean and the median of errors when whole groups are drawn anew.
+
+    A bootstrap of G groups is too narrow by the root of (G - 1) / G (`evaluation.cluster_bootstrap`), which is mended.
+    """
+    draws = bootstrap(lambda rows: np.array([errors[rows].mean(), np.median(errors[rows])]), groups)
+    count = effective_groups(groups)
+    return draws.std(axis=0) * np.sqrt(count / (count - 1.0))
 
 
 def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
@@ -491,16 +507,19 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
 
 
 BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "covered")
-"""Columns of the scoreboard beside what was left out: errors as mean / median, all in percent."""
+"""Columns of the scoreboard beside what was left out: mean / median error and their standard errors, all in percent."""
 
 
 def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """Yield the cells of the scoreboard, row by row."""
     for row in rows:
-        cells = [row["left_out"], f"{row['tpot_ms']['runs']:,}"]
+        cells = [row["left_out"], f"{row['tpot_ms']['runs']:,} of {row['tpot_ms']['groups']} {row['drawn']}s"]
         for time in TIMES:
             if one := row.get(time):
-                cells += [f"{one[name][0]:.1f} / {one[name][1]:.1f}" for name in ("learnt", "roofline")]
+                learnt = (
+                    f"{error:.1f} ± {moved:.1f}" for error, moved in zip(one["learnt"], one["moves"], strict=True)
+                )
+                cells += [" / ".join(learnt), "{:.1f} / {:.1f}".format(*one["roofline"])]
                 cells.append("–" if one["covered"] is None else f"{one['covered']:.0f}")
             else:
                 cells += ["–"] * 3

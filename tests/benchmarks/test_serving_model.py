@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
-from flopcast.benchmarks.serving_model import BETWEEN, constants, packed, trusted
-from flopcast.workloads.serving_model import BASES, NEW_RELEASE, points_of, shipped
+from flopcast.benchmarks.serving_model import BETWEEN, Learnt, board_cells, constants, grown, moves, packed, trusted
+from flopcast.workloads.serving_model import BASES, NEW_RELEASE, points_of, shipped, summed
 
 
 def test_known_constants_are_found_again_and_wild_runs_move_them_little() -> None:
@@ -52,3 +52,31 @@ def test_packed_trees_answer_as_the_forest_they_were() -> None:
     asked = rng.normal(size=(300, 4))
     forest = ExtraTreesRegressor(10, min_samples_leaf=3, random_state=0).fit(asked, asked[:, 0] * asked[:, 1])
     assert packed(forest).predicted(asked) == pytest.approx(forest.predict(asked), abs=1e-6)
+
+
+def test_trees_do_not_hang_on_the_last_digit_of_what_the_law_misses() -> None:
+    runs = shipped().runs.iloc[:600].reset_index(drop=True)
+    points, fit, rng = points_of(runs), shipped().fits["ttft_ms"], np.random.default_rng(0)
+    base, shares = summed(points, fit, "ttft_ms")
+    missing = rng.normal(fit.centre, 0.3, len(runs))
+    nudged = missing + 1e-15 * rng.choice([-1.0, 1.0], len(runs))
+    one, two = (
+        grown(Learnt(fit, np.arange(len(runs)), each, base, shares, (shares, True)), points, runs)
+        for each in (missing, nudged)
+    )
+    assert np.array_equal(one.nodes, two.nodes)
+
+
+def test_errors_of_few_groups_move_as_their_means_do_however_many_runs_each_has() -> None:
+    means = np.array([0.05, 0.1, 0.3, 0.2])
+    of_mean = means.std(ddof=1) / 2.0  # 4 groups
+    for runs in (1, 100):
+        errors, groups = np.repeat(means, runs), np.repeat(np.arange(4), runs)
+        assert moves(errors, groups)[0] == pytest.approx(of_mean, rel=0.05)
+
+
+def test_the_scoreboard_that_ships_says_how_many_groups_it_rests_on() -> None:
+    rows = {cells[0]: cells for cells in board_cells(shipped().about["scoreboard"])}
+    assert rows["new GPU"][1].endswith(" of 4 GPUs")
+    assert "±" in rows["new GPU"][2]
+    assert rows["new vendor"][5:] == ["–", "–", "–"]
