@@ -137,6 +137,21 @@ def test_how_sure_it_must_be_is_answered(plain: Path, known: ProjectedTrace) -> 
         project(plain, target="MI355X", need=0)
 
 
+def test_no_pairs_are_asked_for_where_the_very_problem_was_measured(plain: Path, tmp_path: Path) -> None:
+    sizes = {4096: 270, 5120: 900, 6144: 2400, 7168: 700}  # far from one ratio
+    here = [f"MI300X,gemm,bf16,{m},4096,4096,{300 * m / 4096}" for m in sizes]
+    there = [f"MI355X,gemm,bf16,{m},4096,4096,{us}" for m, us in sizes.items()]
+    for name, part in (("own.csv", [*here, *there]), ("others.csv", [*here[1:], *there[1:]])):
+        (tmp_path / name).write_text("\n".join(["device,op,dtype,m,n,k,us", *part]) + "\n")
+    own, others = (
+        project(plain, "MI355X", correct=[tmp_path / name], need=0.01).answers["need"]
+        for name in ("own.csv", "others.csv")
+    )
+    assert own["now"] < others["now"]
+    asked = "pairs of gemm on both GPUs (correct)"
+    assert [asked in one["ways"] for one in (own, others)] == [False, True]
+
+
 def test_the_energy_goes_by_measured_power_where_it_is_given(
     plain: Path, known: ProjectedTrace, tmp_path: Path
 ) -> None:
@@ -175,8 +190,6 @@ def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: Projected
     assert known.projected_us < 0.8 * 9000
     assert learnt.projected_us == pytest.approx(0.9 * 9000, rel=0.01)
     assert learnt.classes["law"].tolist() == ["affine+pair"]
-    again = project(plain, "MI355X", correct=[tmp_path / "pairs.csv"], need=0.01).answers["need"]
-    assert not [way for way in again["ways"] if "gemm" in way]  # its very problem was measured
     (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
     with pytest.raises(DataError):
         project(plain, "MI355X", correct=[tmp_path / "one.csv"])
