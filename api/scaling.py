@@ -23,7 +23,7 @@ from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, load_measurements, names_of
+from .tables import Data, items, load_measurements, names_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -217,15 +217,19 @@ def scale(
     return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
 
 
-def scale_counters(data: Sequence[str | Path], sizes: Sequence[float] | None = None) -> pd.DataFrame:
+def scale_counters(
+    data: Data | Sequence[Data], sizes: Sequence[float] | None = None, *, default: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
 
     Parameters
     ----------
-    data : sequence of path
-        A folder for each size.
+    data : path, DataFrame, Measurements, or a sequence of them
+        A folder, or what was read of one, for each size.
     sizes : sequence of float, optional
         In compute units, one for each folder; by default those of the folders' devices.
+    default : mapping of str to str, optional
+        Values of columns that the files lack, as for `read`: ``device`` of counters of rocprofv3.
 
     Returns
     -------
@@ -235,16 +239,30 @@ def scale_counters(data: Sequence[str | Path], sizes: Sequence[float] | None = N
     Raises
     ------
     FlopcastError
-        A folder cannot be read or lacks counters, or there are not as many sizes as folders.
+        A folder cannot be read, lacks counters or holds several devices; sizes are not as many as folders, not above
+        zero, or those of two folders are the same.
     """
-    if not len(data):
+    folders = items(data)
+    if not folders:
         raise ParameterError("data", "is missing: give a folder for each size")
-    if sizes is not None and len(sizes) != len(data):
-        raise ParameterError("sizes", f"must be one for each of {len(data)} folders, got {len(sizes)}")
-    parts = [
-        counted_rows(load_measurements(folder).frame, size)
-        for folder, size in zip(data, sizes or [None] * len(data), strict=True)
-    ]
+    if sizes is not None and len(sizes) != len(folders):
+        raise ParameterError("sizes", f"must be one for each of {len(folders)} folders, got {len(sizes)}")
+    for size in () if sizes is None else sizes:
+        if not 0 < size < float("inf"):
+            raise ParameterError("sizes", f"must be above 0, got {size:g}")
+    parts, before = [], dict[float, object]()
+    for folder, size in zip(folders, [None] * len(folders) if sizes is None else sizes, strict=True):
+        name = folder if isinstance(folder, Path) else "a table"
+        try:
+            part = counted_rows(load_measurements(folder, default=default).frame, size)
+        except DataError as error:
+            if isinstance(error, ParameterError) or str(name) in str(error):
+                raise
+            raise DataError(str(error), source=str(name)) from None
+        if (own := float(part["size"].iloc[0])) in before:
+            raise ParameterError("sizes", f"must tell the profiles apart: {before[own]} and {name} are both of {own:g}")
+        before[own] = name
+        parts.append(part)
     return pd.concat(parts, ignore_index=True).sort_values(["benchmark", "size"], ignore_index=True)
 
 

@@ -141,7 +141,8 @@ def counters_command(
     data: Annotated[
         list[Path], typer.Argument(metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size.")
     ],
-    sizes: opt.SizesOption = None,
+    sizes: Annotated[str | None, opt.option("Compute units of each profile, in their order.", "SIZE[,SIZE]")] = None,
+    default: opt.DefaultOption = None,
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -150,11 +151,11 @@ def counters_command(
     Without --sizes the size of a profile is that of its device, in compute units.
     """
     opt.check_data(data)
-    wanted = opt.parse_numbers(sizes, "--sizes", "38,76")
+    wanted, defaults = opt.parse_numbers(sizes, "--sizes", "38,76"), opt.parse_defaults(default)
     check_file(out, READABLE, data)
     from ..api.scaling import scale_counters
 
-    _write(scale_counters(data, wanted), out, as_json)
+    _write(scale_counters(data, wanted, default=defaults), out, as_json)
 
 
 def misses_command(

@@ -31,24 +31,38 @@ NEEDED: Final = ("SQ_INSTS", "SQ_WAIT_ANY", "SQ_WAVE_CYCLES", "TCC_MISS_sum")
 LINE_BYTES: Final = 128  # of the L2 of CDNA
 
 
+def without_parameters(kernel: str) -> str:
+    """Return a kernel's name up to its parameters; those within template arguments, and unnamed scopes, tell it apart.
+
+    >>> without_parameters("void copy<float, (anonymous namespace)::add(int)>(float*) [clone .kd]")
+    'void copy<float, (anonymous namespace)::add(int)>'
+    """
+    depth = 0
+    for place, (sign, before) in enumerate(zip(kernel, " " + kernel, strict=False)):
+        depth += {"<": 1, ">": -(before != "-")}.get(sign, 0)  # "->" closes no bracket
+        if sign == "(" and not depth and not kernel.startswith("(anonymous namespace)", place):
+            return kernel[:place]
+    return kernel
+
+
 def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame:
     """Return a row of curves for each kernel of a measurement table: benchmark, size, ipc, mpki, f_mem, unit.
 
-    ``size`` is in compute units, by default those of the row's device. Raises DataError: counters are missing, or the
-    device is unknown.
+    ``size`` is in compute units, by default those of the device. Raises DataError: counters are missing, or rows are of
+    several devices or an unknown one.
     """
     if lacking := [name for name in NEEDED if COUNTER + name not in frame]:
         raise DataError(f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks")
-    gpus = {name: find(str(name)) for name in frame["device"].unique()}
+    if len(names := frame["device"].unique()) > 1:
+        raise DataError(f"holds profiles of {few(names)}: give a folder for each")
+    gpu = find(str(names[0]))
     insts, waits, waves, misses = (frame[COUNTER + name].to_numpy(dtype=float) for name in NEEDED)
-    clock = frame["device"].map(lambda name: gpus[name].require("boost_mhz")).to_numpy(dtype=float)
-    units = frame["device"].map(lambda name: gpus[name].require("cus")).to_numpy(dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = pd.DataFrame(
             {
-                "benchmark": frame["kernel"].astype(str).str.partition("(")[0],
-                "size": units if size is None else float(size),
-                "ipc": insts / (frame["duration_us"].to_numpy(dtype=float) * clock),
+                "benchmark": frame["kernel"].astype(str).map(without_parameters),
+                "size": float(gpu.require("cus") if size is None else size),
+                "ipc": insts / (frame["duration_us"].to_numpy(dtype=float) * gpu.require("boost_mhz")),
                 "mpki": 1000 * misses / insts,
                 "f_mem": np.clip(waits / waves, 0, 1 - 1e-9),
                 "unit": "CU",

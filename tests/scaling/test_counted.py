@@ -15,10 +15,15 @@ from flopcast.scaling.counted import counted_rows, miss_rates, stack_distances
 from flopcast.tests.commands.running import call
 
 
+LAUNCH = {"workgroups": 16, "threads": 64}
+
+
 def profiled(insts: float = 1000.0) -> pd.DataFrame:
     counters = {"SQ_INSTS": insts, "SQ_WAIT_ANY": 300.0, "SQ_WAVE_CYCLES": 400.0, "TCC_MISS_sum": 5.0}
     named = {f"counter.{name}": value for name, value in counters.items()}
-    return pd.DataFrame([{"device": "MI300X", "op": "kernel", "kernel": "copy(int*)", "duration_us": 2.0, **named}])
+    return pd.DataFrame(
+        [{"device": "MI300X", "op": "kernel", "kernel": "copy(int*)", "duration_us": 2.0} | LAUNCH | named]
+    )
 
 
 def test_counters_by_hand() -> None:
@@ -44,6 +49,39 @@ def test_a_profile_of_mi300x(shared_data: Path, tmp_path: Path) -> None:
     assert code == 0
     assert (row["benchmark"], row["size"]) == ("vecCopy", 304)
     assert [row["mpki"], row["f_mem"]] == pytest.approx([131325 / 327.680, 26423380 / 30845853])
+
+
+def test_a_profile_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """Of several profiles the user must know which one; nothing says so but its folder."""
+    whole, part = (tmp_path / name for name in ("whole", "part"))
+    for folder, frame in ((whole, profiled()), (part, profiled().drop(columns="counter.TCC_MISS_sum"))):
+        folder.mkdir()
+        frame.to_csv(folder / "pmc.csv", index=False)
+    with pytest.raises(DataError, match=r"part: lacks counters TCC_MISS_sum"):
+        fc.scale_counters([whole, part], [38, 76])
+    profiled().drop(columns="device").to_csv(part / "pmc.csv", index=False)
+    with pytest.raises(DataError, match=r"part: pmc\.csv:2: no row can be used \(no-device"):
+        fc.scale_counters([whole, part], [38, 76])
+    with pytest.raises(DataError, match="holds profiles of MI300X, MI210"):
+        counted_rows(pd.concat([profiled(), profiled().assign(device="MI210")]))
+    code, _, _ = call("scale", "counters", part, "--default", "device=MI210", "--out", tmp_path / "runs.csv")
+    assert code == 0
+    assert pd.read_csv(tmp_path / "runs.csv")["size"].tolist() == [104]
+
+
+def test_sizes_tell_profiles_apart(tmp_path: Path) -> None:
+    profiled().to_csv(tmp_path / "pmc.csv", index=False)
+    for sizes, problem in (([38, 38], "both of 38"), ([0, 38], "above 0"), (None, "both of 304"), ([38], "got 1")):
+        with pytest.raises(ParameterError, match=problem):
+            fc.scale_counters([tmp_path, tmp_path], sizes)
+    assert fc.scale_counters(tmp_path)["size"].tolist() == [304]  # a text or path is one folder
+    assert fc.scale_counters([tmp_path, fc.read(tmp_path)], np.array([38, 76]))["size"].tolist() == [38, 76]
+
+
+def test_kernels_that_differ_within_their_template_stay_apart() -> None:
+    kernels = ["void f<(anonymous namespace)::add(int)>(int*)", "void f<(anonymous namespace)::mul(int)>(int*)"]
+    frame = pd.concat([profiled().assign(kernel=kernel) for kernel in kernels])
+    assert counted_rows(frame)["benchmark"].tolist() == [kernel.removesuffix("(int*)") for kernel in kernels]
 
 
 @pytest.mark.parametrize("lines", [[1, 2, 1, 1], [3, 1, 2, 3, 2, 1], np.random.default_rng(0).integers(0, 20, 200)])
