@@ -91,6 +91,14 @@ def load(name: str) -> Any:
     return _legible(made)
 
 
+def _plain(error: typer.BadParameter) -> str:
+    """Return what is wrong with a value in plain words, and the value: typer's come from pydantic."""
+    text = error.message.rstrip(".").removeprefix("Value error, ").partition(", unable to parse")[0]
+    text = text.replace("Input should be", "must be", 1).replace("greater than or equal to", "at least", 1)
+    given = [one["input"] for one in getattr(error.__cause__, "errors", list)()]
+    return f"{text}, got {given[0]!r}" if given and text.startswith("must") else text
+
+
 def _legible(command: Any) -> Any:
     """Return a command whose complaints about its arguments can be shown, of a value as one line."""
 
@@ -100,7 +108,7 @@ def _legible(command: Any) -> Any:
                 return call(*args, **kwargs)
             except Exception as error:
                 if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
-                    opt.refuse(f"{max(error.param.opts, key=len)} {error.message.rstrip('.')}")
+                    opt.refuse(f"{max(error.param.opts, key=len)} {_plain(error)}")
                 if isinstance(given := getattr(error, "message", None), str):
                     error.message = visible(given)  # pyrefly: ignore[missing-attribute]
                 raise

@@ -220,7 +220,12 @@ LEAST_GOLDEN: Final = 0.25
 """Share of the runs that the fullest bin of execution times should hold: at half the published margin of scatter, a
 third."""
 UNSURE: Final = 0.1  # times of readings should be known to this share of the kernel's time
+OVER: Final = 1.02  # share of the cap from which on power is over it
 COMPLETE: Final = 0.9  # share of the readings due in the runs that a log should have
+SCATTER: Final = 0.2
+"""Standard deviation of readings around their curve, as a share of the mean: steady power is not that unsteady. Of a
+simulated kernel it is 0.3 %, of one on an H100 whose board limits it 5 %; spikes, or a clock that jumps, give 50 % and
+more."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,12 @@ class Curve:
     def spline_w(self) -> np.ndarray:
         """The smoothing spline, fitted where it is shown: choosing how smooth takes most of a profile's time."""
         return spline(self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy(), PHASES)
+
+    @property
+    def scatter(self) -> float:
+        """Standard deviation of the readings around the polynomial, as a share of its mean."""
+        phase, power = self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy()
+        return float(np.std(power - np.interp(phase, PHASES, self.polynomial_w))) / self.mean_w
 
     @property
     def mean_w(self) -> float:
@@ -560,6 +571,13 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
             before_run=before_run,
             filled_from=filled_from,
         )
+    total = result.components.get(TOTAL)
+    if total is not None and not stitched.mixed and total.ssp.scatter > SCATTER:
+        text = (
+            f"readings of steady power scatter by {100 * total.ssp.scatter:.0f} %: some are not of this kernel; "
+            "look for spikes in the log, a clock that jumps, or work of others"
+        )
+        yield remark("power-readings-scatter", text, scatter=total.ssp.scatter)
     if stitched.mixed:
         text = (
             f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture, and the "
@@ -583,7 +601,14 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
 
 
 def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
-    """Yield how much of a deconvolved curve is bound by the cap alone."""
+    """Yield that steady power is over the cap, and how much of a deconvolved curve is bound by the cap alone."""
+    total = result.components.get(TOTAL)
+    if cap_w is not None and total is not None and total.ssp.mean_w > OVER * cap_w:
+        text = (
+            f"steady power, {total.ssp.mean_w:.4g} W, is above the cap of {cap_w:g} W: it is another cap, or "
+            "boards keep to it on average over more than a run"
+        )
+        yield remark("power-over-the-cap", text, power_w=total.ssp.mean_w, cap_w=cap_w)
     for name, one in result.components.items():
         curve = one.deconvolved
         if cap_w is None or curve is None or not (capped := float(np.mean(curve.power_w > 0.999 * cap_w))):

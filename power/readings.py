@@ -135,8 +135,9 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     missing = table.attrs["left_out"]
     text_of_missing = f"{missing} readings of the log have no power and are left out"
     without = [remark("power-log-readings-without-power", text_of_missing, readings=missing)] if missing else []
-    notes = (*without, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
-    return PowerLog(check_power_log(chosen, str(path)), clock, notes)
+    readings, failed = _read_ones(check_power_log(chosen, str(path)))
+    notes = (*without, *failed, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
+    return PowerLog(readings, clock, notes)
 
 
 def _own(path: Path, gpu: int | None) -> PowerLog:
@@ -161,7 +162,20 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
         rows = _of_gpu(rows, numbers, gpu, str(path))
     limits = _number(rows, "limit_w", str(path)) if "limit_w" in rows else pd.Series(dtype=float)
     limit = None if limits.empty else float(limits.max())
-    return PowerLog(check_power_log(rows, str(path)), GPU_CLOCK, _of_file(cut, commas), limit)
+    readings, failed = _read_ones(check_power_log(rows, str(path)))
+    return PowerLog(readings, GPU_CLOCK, (*failed, *_of_file(cut, commas)), limit)
+
+
+def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
+    """Leave out time stamps at which a logger could not read: it writes 0, or the most its number holds (65535)."""
+    failed = (readings["component"].eq(TOTAL) & readings["power_w"].eq(0)) | (readings["power_w"] > MOST_W)
+    if not failed.any():
+        return readings, ()
+    stamps = readings.loc[failed, "gpu_ns"].unique()
+    first = readings["power_w"][failed].iloc[0]
+    text = f"{len(stamps)} readings of the log are none (the first is {first:g} W) and are left out"
+    kept = readings[~readings["gpu_ns"].isin(stamps)].reset_index(drop=True)
+    return kept, (remark("power-log-failed-readings", text, readings=len(stamps), first_w=float(first)),)
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def plan(kernel_us: float, window_us: float) -> Plan:
     for name, value in (("kernel_us", kernel_us), ("window_us", window_us)):
         check_number(name, value, 0, whole=False)
     if not 0 < kernel_us < math.inf:
-        raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
+        raise ParameterError("kernel_us", f"must be above 0 and finite, got {kernel_us:g}")
     if window_us == math.inf:
         raise ParameterError("window_us", "must be finite")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)

@@ -48,7 +48,9 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
     closing = [] if saved else [lines([counted(len(result.frame), "measurement")])]
     closing += [
-        upcoming("flopcast train FILE on what is left")
+        lines(["No measurement is left for flopcast train: see the rows rejected"])
+        if result.frame.empty
+        else upcoming("flopcast train FILE on what is left")
         if saved
         else upcoming("-o FILE.parquet keeps them for flopcast train")
     ]

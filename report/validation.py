@@ -209,7 +209,8 @@ def asked(result: ValidationResult) -> str:
     host = data.host.name if data.host else "host"
     return (
         f"{host} → {data.target.name}, {quantity(data.metric).label}: "
-        f"{len(data.y)} pairs, {len(np.unique(data.groups))} groups, margin ±{100 * result.margin:g} %"
+        f"{counted(len(data.y), 'pair')}, {counted(len(np.unique(data.groups)), 'group')}, "
+        f"margin ±{100 * result.margin:g} %"
     )
 
 

@@ -209,3 +209,17 @@ def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcomman
     assert ended.value.code == 0
     assert options(shown) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
     assert shown.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("power", "plan", "--kernel-us", "120us"), ("train", "--seed", "-1"), ("power", "record", "--logger", "nvidia")],
+)
+def test_a_value_that_cannot_be_is_refused_in_plain_words(words: tuple[str, ...]) -> None:
+    """What checks values has words for programmers: "Input should be ...", "Value error"."""
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: {words[-2]} ")
+    assert words[-1] in refused.stderr
+    assert "nput" not in refused.stderr
+    assert "Value error" not in refused.stderr

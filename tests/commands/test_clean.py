@@ -136,6 +136,9 @@ def test_a_device_is_asked_for_until_it_is_stated(tmp_path: Path) -> None:
     asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--default", "device=MI300X"]))
     assert any(note.endswith("give default device=NAME") for note in asked["notes"])
     assert not any("set device" in note for note in told["notes"])
+    shown = run(*runs, "--out", tmp_path / "clean.parquet").output
+    assert "No measurement is left for flopcast train" in shown
+    assert "Next:" not in shown
 
 
 def test_epochs_are_rows_with_their_outliers(tmp_path: Path) -> None:

@@ -164,6 +164,24 @@ def test_a_log_that_lacks_readings_says_so(measured: Measured, lost: slice, told
     assert found == pytest.approx(told, abs=0.05)
 
 
+def test_readings_that_are_not_of_the_kernel_are_told(measured: Measured, profile: KernelPower) -> None:
+    """Spikes, and a clock that jumps half-way, gave another power without a word."""
+    assert "power-readings-scatter" not in codes(profile)
+    spikes = measured.power_w.copy()
+    spikes.iloc[::50] = 6553.5
+    jumped = measured.times_ns + np.where(np.arange(len(measured.times_ns)) > len(measured.times_ns) // 2, 50e6, 0)
+    for wrong in (replace(measured, power_w=spikes), replace(measured, times_ns=jumped)):
+        found = profile_kernel(wrong, window_us=1000, within=MIDDLE, replicates=200)
+        assert "power-readings-scatter" in codes(found)
+
+
+def test_power_over_the_cap_is_told(measured: Measured, profile: KernelPower) -> None:
+    power_w = profile.components["total"].ssp.mean_w
+    for cap_w, told in ((power_w / 2, True), (power_w, False)):
+        found = profile_kernel(measured, window_us=1000, within=MIDDLE, replicates=200, cap_w=cap_w)
+        assert ("power-over-the-cap" in codes(found)) == told
+
+
 def test_the_published_number_of_executions_may_fall_short() -> None:
     result, truth = profiled(Scenario(kernel_us=250, executions=4, warm=()))
     assert (result.ssp_execution, result.filled) == (4, pytest.approx(0.75, abs=0.01))

@@ -225,3 +225,14 @@ def test_a_log_without_times_is_refused(tmp_path: Path) -> None:
     path.write_text("device,Current Socket Graphics Package Power (W)\ncard0,300.0\n")
     with pytest.raises(DataError, match="no times"):
         read_log(path)
+
+
+def test_readings_that_failed_are_left_out(tmp_path: Path) -> None:
+    """A logger that could not read writes 0, or 65535; one of them in fifty moves power by several per cent."""
+    own = tmp_path / "own.csv"
+    parts = [(0, 500, 300), (1, 0, 0), (2, 500, 65535), (3, 500, 300)]
+    lines = [f"{at}000000,{name},{w}" for at, *both in parts for name, w in zip(("total", "xcd"), both, strict=True)]
+    own.write_text("\n".join(["gpu_ns,component,power_w", *lines, ""]))
+    found = read_log(own)
+    assert found.readings["gpu_ns"].tolist() == [0, 0, 3_000_000, 3_000_000]
+    assert found.notes == (remark("power-log-failed-readings", readings=2, first_w=0.0),)

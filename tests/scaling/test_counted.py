@@ -14,7 +14,6 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.scaling.counted import counted_rows, miss_rates, stack_distances
 from flopcast.tests.commands.running import call
 
-
 LAUNCH = {"workgroups": 16, "threads": 64}
 
 
