@@ -217,9 +217,9 @@ def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcomman
 )
 def test_a_value_that_cannot_be_is_refused_in_plain_words(words: tuple[str, ...]) -> None:
     """What checks values has words for programmers: "Input should be ...", "Value error"."""
-    refused = call(*words)
+    refused = run(*words)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"error: {words[-2]} ")
+    assert words[-2] in refused.stderr
     assert words[-1] in refused.stderr
     assert "nput" not in refused.stderr
     assert "Value error" not in refused.stderr
