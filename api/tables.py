@@ -205,6 +205,8 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
     if data is None:
         return []
     if isinstance(data, str | PathLike):
+        if data == "":
+            raise ParameterError("data", "has an empty name, which would be the working folder: say '.' for that")
         if not Path(data).exists():
             raise DataError("no such file or folder", source=str(data))
         return [Path(data)]

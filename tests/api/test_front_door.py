@@ -151,6 +151,7 @@ def test_the_columns_of_an_operator() -> None:
         ("stream", lambda _: fc.forecast_hpcg("MI300X", 8, stream=0.8)),
         ("points", lambda _: fc.forecast_kernel("fft", "MI300X", 8, points="64")),
         ("data", lambda _: fc.scale_counters([])),
+        ("data", lambda _: fc.read("")),
         ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[1_000_000])),
         ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[38.5])),
         ("by", lambda _: fc.scale_configs("MI300X", by="xcd")),

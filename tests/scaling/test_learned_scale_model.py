@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import flopcast as fc
 from flopcast.remarks import remark
 from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scale_models import FirstDoubling, LearnedScaleModel
@@ -118,3 +119,19 @@ def test_intervals_cover_new_benchmarks_of_the_same_kind() -> None:
         lower, upper = LearnedScaleModel(curves[1:]).fit(curves[0].cut([8, 16])).interval(SIZES[2:])
         inside.append((lower <= curves[0].performance[2:]) & (curves[0].performance[2:] <= upper))
     assert 0.86 <= np.mean(inside) <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("performance", "expected"), [([100, 100], [100, 100]), ([100, 50], [25, 6.25]), ([100, 500], [2500, 62500])]
+)
+def test_a_curve_unlike_all_learned_from_follows_the_power_law(performance: list[float], expected: list[float]) -> None:
+    """A flat curve was said to fall to a fifth, one that grows five-fold to reach 300 times the proportional."""
+    found = fc.scale(fit=[8, 16], sizes=[32, 128], performance=performance, law="scale model (learned)")
+    assert found.table["predicted"].tolist() == pytest.approx(expected)
+
+
+def test_performance_that_grew_does_not_fall() -> None:
+    sizes = [20, 32, 64, 128, 256, 512]
+    for second in (110, 130, 160, 177, 199):
+        found = fc.scale(fit=[8, 16], sizes=sizes, performance=[100, second], law="scale model (learned)")
+        assert found.table["predicted"].diff().min() >= -1e-9
