@@ -141,14 +141,14 @@ def counters_command(
     data: Annotated[
         list[Path], typer.Argument(metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size.")
     ],
-    sizes: Annotated[str | None, opt.option("Compute units of each profile, in their order.", "SIZE[,SIZE]")] = None,
+    sizes: opt.SizesOption = None,
     default: opt.DefaultOption = None,
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,
 ) -> None:
     """Take IPC, misses per thousand instructions and f_mem of every kernel out of counters, for scale predict.
 
-    Without --sizes the size of a profile is that of its device, in compute units.
+    --sizes are the compute units of each profile, in their order; without it, those of its device.
     """
     opt.check_data(data)
     wanted, defaults = opt.parse_numbers(sizes, "--sizes", "38,76"), opt.parse_defaults(default)
