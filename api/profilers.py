@@ -38,7 +38,7 @@ from .tables import Data, check_jobs, load_measurements, names_of
 
 
 def fidelity(
-    traces: Sequence[Path | str],
+    traces: Path | str | Sequence[Path | str],
     unprofiled_us: float | None = None,
     *,
     steps_per_trace: int | None = None,
@@ -48,7 +48,7 @@ def fidelity(
 
     Parameters
     ----------
-    traces : sequence of path
+    traces : path, or sequence of path
         One file or folder for each trace; tables of `fc.inline` too.
     unprofiled_us : float, optional
         End-to-end time of one step without a profiler.
@@ -86,7 +86,7 @@ def fidelity(
     """
     if steps_per_trace is not None and steps_per_trace < 1:
         raise ParameterError("steps_per_trace", f"must be at least 1, got {steps_per_trace}")
-    paths = [Path(path) for path in traces]
+    paths = [Path(path) for path in ([traces] if isinstance(traces, str | Path) else traces)]
     names = [path.name for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
     options = Options(defaults=dict(default or {}))

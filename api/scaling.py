@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError, check_margin, check_number
@@ -191,7 +193,7 @@ def scale(
     """
     if scenario not in SCENARIOS:
         raise ParameterError("scenario", f"must be one of {', '.join(SCENARIOS)}, got {scenario!r}")
-    if not len(fit):
+    if np.iterable(fit) and not len(fit):
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
     names = names_of(law, "law")
     check_request(fit, sizes, names, interval)
@@ -248,8 +250,8 @@ def scale_counters(
     if sizes is not None and len(sizes) != len(folders):
         raise ParameterError("sizes", f"must be one for each of {len(folders)} folders, got {len(sizes)}")
     for size in () if sizes is None else sizes:
-        if not 0 < size < float("inf"):
-            raise ParameterError("sizes", f"must be above 0, got {size:g}")
+        if not (isinstance(size, Real) and 0 < size < float("inf")):
+            raise ParameterError("sizes", f"must be numbers above 0, got {size!r:.40}")
     parts, before = [], dict[float, object]()
     for folder, size in zip(folders, [None] * len(folders) if sizes is None else sizes, strict=True):
         name = folder if isinstance(folder, Path) else "a table"

@@ -182,7 +182,7 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     else:
         code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
-    needed = f"about {more} more groups like these would" if more else f"{MOST_TIMES} times as many groups would not"
+    needed = f"about {more} more groups like these would tell" if more else f"{MOST_TIMES} times as many would not"
     if evidence.scatter > margin and evidence.excess <= 1:
         needed = "noise in the host's times alone can be as much"
     text = f"cannot tell ({text}; {needed})"

@@ -16,6 +16,7 @@ the executions of a run.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, ParameterError, few
+from ..errors import DataError, ParameterError, check_number, counted, few
 from ..evaluation.metrics import check_level
 from ..readers.files import read_plain_table
 from ..remarks import Remark, remark
@@ -320,11 +321,16 @@ class PowerProfiles:
     level: float
     left_out: tuple[Remark, ...] = ()  # kernels of the executions that have no profile, and why
 
+    def __repr__(self) -> str:
+        """Return a row for each kernel and component, as `compare` has them."""
+        table = compare(self.kernels)[["kernel", "component", "kernel_us", "ssp_w", "energy_j", "lower_j", "upper_j"]]
+        return f"<PowerProfiles of {counted(len(self.kernels), 'kernel')}>\n{table}"
+
 
 def profile_files(
-    log: Path,
-    executions: Path,
-    clocks: Path | None = None,
+    log: str | Path,
+    executions: str | Path,
+    clocks: str | Path | None = None,
     *,
     gpu_index: int | None = None,
     kernel: str | None = None,
@@ -357,6 +363,13 @@ def profile_files(
     if execution < 1:
         raise ParameterError("execution", f"is counted from 1, got {execution}")
     check_level(interval)
+    for name, value in (("window_us", window_us), ("cap_w", cap_w)):
+        if value is not None:
+            check_number(name, value, 0, sys.float_info.max, whole=False)
+    for name, path in (("log", log), ("executions", executions), ("clocks", clocks)):
+        if not isinstance(path, str | Path) and (path is not None or name != "clocks"):
+            raise ParameterError(name, f"must be the path of a file, got {type(path).__name__}")
+    log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
     told = read_log(log, gpu_index)
     if clocks is None and told.clock != CPU_CLOCK:
         raise ParameterError(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isfinite
+from numbers import Real
 
 import numpy as np
 
@@ -179,6 +181,9 @@ def check_request(
 
     Parameters are those of `predict_sizes`; targets may be unknown yet.
     """
+    for name, sizes in (("fit", fit), ("sizes", () if targets is None else targets)):
+        if not np.iterable(sizes) or not all(isinstance(size, Real) and isfinite(size) for size in sizes):
+            raise ParameterError(name, f"must be a sequence of numbers, got {sizes!r:.60}")
     if len(fit) < 2:
         raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")
     for name, sizes in (("fit", fit), ("sizes", fit if targets is None else targets)):

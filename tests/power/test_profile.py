@@ -309,6 +309,15 @@ def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
     assert result.components["total"].deconvolved is None
 
 
+def test_paths_may_be_texts_and_profiles_are_shown_as_rows(simulation: Simulation, tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{name}.csv") for name in ("log", "executions", "clocks")]
+    for name, table in zip(names, (simulation.log, simulation.executions, simulation.pairs), strict=True):
+        table.to_csv(name, index=False)
+    found = profile_files(*names, window_us=1000, component=["total"])
+    assert len(repr(found).splitlines()) == 3
+    assert repr(found).startswith("<PowerProfiles of 1 kernel>")
+
+
 def test_unknown_names(measured: Measured) -> None:
     with pytest.raises(ParameterError, match=r"kernel.*'conv'"):
         profile_kernel(measured, "conv")
