@@ -219,7 +219,7 @@ def compete(
     notes += [
         remark(
             "baseline-wins",
-            f"under the scheme {name} the baseline {entry['name']!r} errs no more than the best liked model",
+            f"no model is shown to err less than the simple rule {entry['name']!r} (scheme {name})",
             scheme=name,
             baseline=entry["name"],
         )

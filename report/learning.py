@@ -26,7 +26,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         *(
             Column(head, "number")
             for way in ways
-            for head in (f"{way}: error, %", "from … to", f"{about['interval']:.0%} covered")
+            for head in (f"{way}: error, %", "from … to", f"{about['interval']:.0%} covered", "width")
         ),
         Column("affine, %", "number"),
         Column("selected", "words"),
@@ -38,13 +38,13 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         for way in ways:
             one = by_way.loc[way]
             cells += [number(one["e_out"]), f"{number(one['least'])} – {number(one['greatest'])}"]
-            cells += [share(one["coverage"])]
+            cells += [share(one["coverage"]), share(one["width"], 0)]
         cells += [number(by_way["affine"].iloc[-1]), by_way["model"].iloc[-1]]
         body.append(cells)
     caption = (
         f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}; affine: the line through "
         f"{'the times of the host' if about['host'] else 'the roofline'}, fitted to the same rows; selected: "
-        f"by the folds of those rows, {ways[-1]}."
+        f"by the folds of those rows, {ways[-1]}; width: that of the intervals, of the prediction (median)."
     )
     notes = [
         f"{counted(about['pool'], 'row')} to draw from, {counted(about['held_out'], 'row')} held out",
@@ -54,13 +54,14 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
           if (table["answered"] < 1).any() else []),
     ]  # fmt: skip
     each = [_enough(table[table["way"] == way], way) for way in ways]
-    answer = anew(about, table["rows"].max()) or each[-1]
+    means = table.groupby("way")["e_out"].mean().fillna(np.inf)
+    answer = anew(about, table["rows"].max()) or each[min(range(len(ways)), key=lambda place: means[ways[place]])]
     said = [one for one in each if one != answer]
     chart = Chart(
         "error against rows measured",
         [
             (way, np.log10(part["rows"].to_numpy(dtype=float)), np.log10(part["e_out"].to_numpy(dtype=float)))
-            for way, part in ((way, table[table["way"] == way]) for way in ways)
+            for way, part in table[table["e_out"].notna()].groupby("way", sort=False)
         ],
         ("rows measured", "error, %"),
         logarithmic=True,
@@ -100,8 +101,12 @@ def anew(about: Mapping[str, Any], most: int) -> str:
 def _enough(part: pd.DataFrame, way: str) -> str:
     """Say from how many rows on more of them give little."""
     best = part["e_out"].min()
+    if np.isnan(best):
+        return f"{way}: no answer for the rows held out"
     first = part[part["e_out"] <= ENOUGH * best].iloc[0]
     most = part.iloc[-1]
+    if len(part) == 1:
+        return f"{way}: {percent(most['e_out'])} with {counted(int(most['rows']), 'row')}"
     if first["rows"] == most["rows"]:
         return f"{way}: {percent(most['e_out'])} with {most['rows']:,} rows, and still falling"
     return (

@@ -14,6 +14,7 @@ import flopcast as fc
 from flopcast.api import learning
 from flopcast.api.learning import Curve
 from flopcast.tests.commands import running
+from flopcast.tests.report.pages import printed
 
 call = partial(running.call, "curve")
 
@@ -64,6 +65,32 @@ def test_draws_are_averaged_with_their_least_and_greatest_error() -> None:
              for draw, error in enumerate((3.0, 9.0, 6.0))]  # fmt: skip
     (row,) = Curve(pd.DataFrame(draws), {}).table.to_dict("records")
     assert (row["least"], row["e_out"], row["greatest"], row["model"]) == (3.0, 6.0, 9.0, "OLS")
+
+
+def made_up(*errors: tuple[int, float, float]) -> Curve:
+    """Return a curve: rows, and the errors of the target alone and from the host."""
+    same = dict.fromkeys(("affine", "coverage", "width", "answered"), 0.5)
+    draws = [
+        {"rows": count, "way": way, "draw": 0, "model": "OLS", "e_out": error, "median_ape": error, **same}
+        for count, *both in errors
+        for way, error in zip(("target alone", "from the host"), both, strict=True)
+    ]
+    about = {"host": "MI300X", "target": "MI355X", "metric": "duration_us", "scheme": "grouped", "interval": 0.9,
+             "draws": 1, "pool": 99, "held_out": 9, "left_out": []}  # fmt: skip
+    return Curve(pd.DataFrame(draws), about)
+
+
+@pytest.mark.parametrize(
+    ("errors", "says"),
+    [
+        ([(10, 5.2, 5.4)], "rows of the target — target alone: 5.2 % with 10 rows"),
+        ([(10, 9.0, 6.0), (30, 7.0, 5.0)], "rows of the target — from the host: 5.0 % with 30 rows, and still falling"),
+        ([(10, 9.0, np.nan), (30, 7.0, np.nan)], "from the host: no answer for the rows held out"),
+    ],
+)
+def test_the_answer_is_that_of_the_way_that_errs_least(errors: list[tuple[int, float, float]], says: str) -> None:
+    shown = printed(made_up(*errors).document()).splitlines()
+    assert says in [line.strip() for line in shown]
 
 
 @pytest.mark.parametrize(
