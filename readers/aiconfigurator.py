@@ -11,7 +11,7 @@ table of unknown kind, and is named as that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -467,13 +467,17 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     if first is None:
         return None
     origin = origin_of(Columns(first, path))
-    found = {**origin, "family": origin["engine"]}
-    for one in words:
-        codes, own = found[one.column]
-        held = {own[code] for code in codes.tolist()}
-        if not held & set(_asked(one, one.column)):
-            return Excluded(str(one), one.column, tuple(sorted(held)), passed)
-        passed += 1
+    held = {name: {own[code] for code in codes.tolist()} for name, (codes, own) in origin.items()}
+    return unmet(words, {**held, "family": held["engine"]}, passed)
+
+
+def unmet(where: Sequence[Condition], held: Mapping[str, Collection[str]], passed: int = 0) -> Excluded | None:
+    """Return the first condition on columns of words that no word of a file meets; ``passed`` were met before."""
+    for one in where:
+        if one.column in held:
+            if not set(held[one.column]) & set(_asked(one, one.column)):
+                return Excluded(str(one), one.column, tuple(sorted(held[one.column])), passed)
+            passed += 1
     return None
 
 
@@ -510,8 +514,7 @@ class AIConfiguratorReader(Reader):
 
     def excluded(self, path: Path, options: Options) -> Excluded | None:
         """Return the condition that no row of a table meets, by its name and the statistics of its columns."""
-        devices = (Condition("device", tuple(options.devices)),) if options.devices else ()
-        return excluded(path, (*options.where, *devices))
+        return excluded(path, options.conditions)
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return the rows that the conditions ask for; of a table of unknown kind none, but a note that names it."""

@@ -90,6 +90,12 @@ class Options:
     renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What a row must meet: the operator first, then what else was asked for, and the devices."""
+        devices = (Condition("device", tuple(self.devices)),) if self.devices else ()
+        return (*sorted(self.where, key=lambda one: one.column != "op"), *devices)
+
+    @property
     def table_bytes(self) -> int:
         """Limit of a file that is cut into fields."""
         return TABLE_BYTES if self.max_bytes is None else self.max_bytes

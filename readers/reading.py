@@ -554,14 +554,14 @@ def _tables(
             if column not in known:
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, known)}"
                 raise ParameterError("default", problem)
-    if not tables and found.excluded:
+    filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
+    if not filled and found.excluded:
         raise DataError(_none_of(found.excluded), source=where)
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
         reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
-    filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
     if not filled:
         raise NoMeasurementsError(found.notes(), source=where)
     return [prepared(frames, options, found) for frames in filled], found

@@ -28,8 +28,8 @@ from ..operators.op import Op
 from ..operators.operators import OPS
 from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
-from .aiconfigurator import FORMATS, SYSTEMS
-from .base import LINE, Note, Options, RawTable, Reader, register
+from .aiconfigurator import FORMATS, SYSTEMS, unmet
+from .base import LINE, Excluded, Note, Options, RawTable, Reader, register
 from .files import campaign_of, csv_header, parse_csv, text
 
 _OP: Final[Op] = OPS[SERVING]
@@ -325,6 +325,17 @@ class SiliconSampleReader(Reader):
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the header."""
         return set(csv_header(head)) >= _SAMPLE
+
+    def excluded(self, path: Path, options: Options) -> Excluded | None:
+        """Return the condition that no run of the sample meets, so that it does not answer for the tables beside it."""
+        asked = options.conditions
+        if not asked or (other := unmet(asked, {"op": {SERVING}})):
+            return other if asked else None
+        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
+        systems, engines = (csv.cells[name].unique().to_pylist() for name in ("system", "backend"))
+        devices = {SYSTEMS.get(str(word), str(word)) for word in systems}
+        held = {"op": {SERVING}, "device": devices, "engine": set(map(str, engines)), "release": set[str]()}
+        return unmet(asked, held)
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run."""

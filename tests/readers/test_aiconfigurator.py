@@ -254,6 +254,23 @@ def test_a_condition_that_no_file_meets_is_named_with_what_there_is(
     assert str(raised.value) == f"{tmp_path}: {says}"
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (["op=gem"], "no row has op=gem: op is gemm, serving"),
+        (["op=gemm", "release=0.1"], "no row has release=0.1 after the other conditions: there release is 0.24.0"),
+        (["engine=x"], "no row has engine=x: engine is vllm, sglang"),
+    ],
+)
+def test_served_runs_beside_the_tables_do_not_answer_for_them(where: list[str], says: str, tmp_path: Path) -> None:
+    table(tmp_path, "gemm", GEMM)
+    table(tmp_path, "gemm", GEMM, device=B200)
+    (tmp_path / "silicon_sample.csv").write_text(SAMPLE, encoding="utf-8")
+    with pytest.raises(DataError) as raised:
+        fc.read(tmp_path, where=where)
+    assert str(raised.value).startswith(f"{tmp_path}: {says}")
+
+
 def test_engines_are_asked_for_in_any_case(tmp_path: Path) -> None:
     table(tmp_path, "gemm", GEMM)
     assert len(fc.read(tmp_path, where=["op=GEMM", "engine=vLLM", "dtype_a=BF16"]).frame) == 1
