@@ -57,11 +57,13 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     means = table.groupby("way")["e_out"].mean().fillna(np.inf)
     answer = anew(about, table["rows"].max()) or each[min(range(len(ways)), key=lambda place: means[ways[place]])]
     said = [one for one in each if one != answer]
+    answered = table[table["e_out"].notna()]
     chart = Chart(
         "error against rows measured",
         [
             (way, np.log10(part["rows"].to_numpy(dtype=float)), np.log10(part["e_out"].to_numpy(dtype=float)))
-            for way, part in table[table["e_out"].notna()].groupby("way", sort=False)
+            for way, part in ((way, answered[answered["way"] == way]) for way in ways)
+            if len(part)
         ],
         ("rows measured", "error, %"),
         logarithmic=True,
