@@ -241,8 +241,8 @@ def scale_counters(
     Raises
     ------
     FlopcastError
-        A folder cannot be read, lacks counters or holds several devices; sizes are not as many as folders, not above
-        zero, or those of two folders are the same.
+        A folder, which the message names, cannot be read, lacks counters or holds several devices; sizes are not as
+        many as folders, not above zero, or those of two folders are the same.
     """
     folders = items(data)
     if not folders:

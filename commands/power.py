@@ -51,7 +51,8 @@ def profile_command(
     ],
     executions: Annotated[Path, opt.option("start_ns, end_ns, kernel; also run, execution, class.", "FILE")],
     clocks: Annotated[
-        Path | None, opt.option("gpu_ns, cpu_ns, delay_ns: readings of both. Of times since 1970: none.", "FILE")
+        Path | None,
+        opt.option("gpu_ns, cpu_ns, delay_ns: readings of both clocks. A log of times since 1970 needs none.", "FILE"),
     ] = None,
     gpu_index: Annotated[int | None, opt.option("Which GPU of a log of several.")] = None,
     kernel: Annotated[str | None, opt.option("Only this kernel.", "NAME", shown="all")] = None,

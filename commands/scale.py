@@ -159,7 +159,9 @@ def counters_command(
 
 
 def misses_command(
-    trace: Annotated[Path, typer.Argument(help="Addresses in the order of access, one a line, decimal or 0x...")],
+    trace: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="Addresses in the order of access, one a line, decimal or 0x...")
+    ],
     sizes: opt.SizesOption = None,
     cache_mb: Annotated[str | None, opt.option("Cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]")] = None,
     instructions: Annotated[

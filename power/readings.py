@@ -7,7 +7,8 @@ table          column         meaning
 =============  =============  =========================================================================================
 power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger stamps the window's end
 power log      component      what drew the power: ``total``, ``xcd``, ``iod``, ``hbm``; without the column: ``total``
-power log      power_w        watts, each component at every time stamp
+power log      power_w        watts, each component at every time stamp; where the total is 0, or one is over 20,000 (a
+                              register that could not be read is 65535), all of that time stamp are left out
 power log      limit_w        optional: the board's limit, watts: power with the window removed stays below
 executions     start_ns       start of a kernel's execution on the CPU's clock
 executions     end_ns         its end, on the same clock
