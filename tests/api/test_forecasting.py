@@ -203,14 +203,16 @@ def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
     assert {note.code: note.values for note in other.answers[0].remarks}["kernels-by-source"]["products"] == 0
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
     layers = [
         {"name": "qkv", "op": "gemm", "m": 64, "n": 1280, "k": 8192, "dtype": "fp8"},
         {"name": "wide", "op": "gemm", "m": 64, "n": 128000, "k": 8192, "dtype": "fp8"},
         {"name": "norm", "op": "rms_norm", "rows": 64, "cols": 8192},
     ]
-    found = fc.forecast({"layers": layers}, gpu="MI300X", run=slow_run).answers[0]
-    assert [one.source for one in found.layers] == ["run", "law", "law"]
+    found = fc.forecast({"layers": layers}, gpu="MI300X", run=slow_run)
+    assert [one.source for one in found.answers[0].layers] == ["run", "law", "law"]
+    assert '"hovertext":["qkv","wide","norm"]' in found.report()
 
 
 def test_attention_comes_from_a_run_that_knows_it() -> None:

@@ -11,7 +11,7 @@ from flopcast.power.clocks import synchronise
 from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, profile_kernel
 from flopcast.power.readings import Facts
-from flopcast.report.document import Table
+from flopcast.report.document import Figure, Table
 from flopcast.report.power import lessons_section, side_by_side
 
 
@@ -40,6 +40,7 @@ def test_each_kernel_has_a_bar_of_its_components_and_the_total_as_a_mark(kernels
 
 def test_the_tables_hold_a_row_for_each_lesson(kernels: list[KernelPower]) -> None:
     section = lessons_section(kernels, learn(kernels))
+    assert [part.draw() for part in section.parts if isinstance(part, Figure)] == [side_by_side(kernels)]
     bounds, throughput, complements, _, interleaved = (part for part in section.parts if isinstance(part, Table))
     assert [row.cells[1] for row in bounds.rows] == ["compute", "memory", "–", "–"]
     assert all(len(row.cells) == len(table.columns) for table in (bounds, interleaved) for row in table.rows)

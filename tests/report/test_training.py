@@ -94,6 +94,14 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
     assert len(plots(text)) == 4 * 2 + 2 + 1
 
 
+def test_the_errors_of_a_forests_sizes_are_drawn_where_they_were_asked_for(run) -> None:
+    sizes = [
+        {"trees": size, "e_out": 9.0, "e_in": 5.0, "ir": dict.fromkeys(("5", "10", "20"), 50.0)} for size in (2, 4)
+    ]
+    metrics = {**run[0], "cv": [{**cv, "trees": sizes} for cv in run[0]["cv"]]}
+    assert page(training_document(metrics, run[1].iloc[:0])).count("A forest&#39;s error") == 2
+
+
 def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> None:
     assert "zero 12 [no-duration] duration" in said(page(training_document(run[0])))
 
