@@ -16,7 +16,7 @@ import pytest
 
 import flopcast
 from flopcast.api import training, validating
-from flopcast.tests.commands.running import hurry, without_figures
+from flopcast.tests.commands.running import hurry
 
 SCRIPTS = ("setup", "train", "predict", "validate")
 GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -47,7 +47,6 @@ def one_training() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         hurry(patch)
-        without_figures(patch)
         for module, name in ((training, "train"), (validating, "validate")):
             remembered = once(getattr(module, name))
             patch.setattr(flopcast, name, remembered)  # first: its name is looked up in the module, and put back after

@@ -67,7 +67,6 @@ def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
     assert set(table["gpu"]) == {"MI300X", "H200 SXM"}
 
 
-@pytest.mark.usefixtures("drawn")
 def test_the_answer_is_written_as_page_json_and_table(found: fc.Deployments, tmp_path: Path) -> None:
     found.save(tmp_path / "answer")
     assert sorted(file.name for file in (tmp_path / "answer").iterdir()) == [

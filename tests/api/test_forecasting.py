@@ -38,7 +38,6 @@ def test_a_grid_is_a_table(grid: fc.Forecasts) -> None:
     assert table.loc[table["fits"] == False, "reason"].str.contains("tp").any()  # noqa: E712
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     grid.save(tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
@@ -203,7 +202,6 @@ def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
     assert {note.code: note.values for note in other.answers[0].remarks}["kernels-by-source"]["products"] == 0
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
     layers = [
         {"name": "qkv", "op": "gemm", "m": 64, "n": 1280, "k": 8192, "dtype": "fp8"},

@@ -7,22 +7,14 @@ from pathlib import Path
 import pytest
 
 from flopcast.api.training import train
-from flopcast.report import html
 from flopcast.tests.commands.predicted_runs import HOST, TARGET, measured, save_run
-from flopcast.tests.commands.running import PLACED, hurry, without_figures
+from flopcast.tests.commands.running import hurry
 
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train and judge in a hurry."""
     hurry(monkeypatch)
-    without_figures(monkeypatch)
-
-
-@pytest.fixture
-def drawn(in_a_hurry: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw the figures of pages."""
-    monkeypatch.setattr(html, "_placed", PLACED)
 
 
 @pytest.fixture(scope="session")

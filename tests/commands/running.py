@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -14,32 +13,17 @@ from typer.main import get_command
 from flopcast.commands.app import app
 from flopcast.evaluation import checking, law_comparison, linear_scaling
 from flopcast.evaluation.cluster_bootstrap import bootstrap
-from flopcast.report import html
-from flopcast.report.document import Figure, Part
 from flopcast.scaling import devices, trials
 from flopcast.scaling.curves import published_curves
 
 typer.testing._get_command = cache(get_command)  # made anew for each call it takes as long as a brief command
 WIDE = {"COLUMNS": "160"}
-PLACED = html._placed
 
 
 @cache
 def hasty_trials() -> pd.DataFrame:
     """Return the trials of one law; those of every law: `tests.scaling.test_trials`."""
     return trials.summary(trials.trial(published_curves(), "weak", 128, ["linear"]))
-
-
-def without_figures(patch: pytest.MonkeyPatch) -> None:
-    """Leave figures out of pages: they are drawn, and looked at, in tests of the pages and where `drawn` is asked for.
-
-    A page with figures takes as long as a brief training.
-    """
-
-    def placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
-        return PLACED([part for part in parts if not isinstance(part, Figure)], plots)
-
-    patch.setattr(html, "_placed", placed)
 
 
 def hurry(patch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,6 @@ def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(ru
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path) -> None:
     data = written(gemms(1, factor=1.2), tmp_path / "autumn.csv")
     code, out, _ = call(run, data, "--json", "--corrected", tmp_path / "corrected", "--out", tmp_path / "page")

@@ -31,7 +31,6 @@ def pairs() -> pd.DataFrame:
     return pd.concat([host, target], ignore_index=True)
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it(
     pairs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

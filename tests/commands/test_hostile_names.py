@@ -82,7 +82,6 @@ def ones_own(folder: Path) -> Path:
         ("gpus FILE", ones_own),
     ],
 )
-@pytest.mark.usefixtures("drawn")
 def test_no_command_shows_a_name_that_steers(line: str, made, tmp_path: Path) -> None:
     words = {"FILE": made(tmp_path), "STORED": STORED, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
     result = call(*(words.get(word, word) for word in line.split()))

@@ -59,7 +59,6 @@ def test_the_outcome_stands_first(plain: Path) -> None:
         assert part in words
 
 
-@pytest.mark.usefixtures("drawn")
 def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked = ("--target", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000", "--out", out)
@@ -401,7 +400,6 @@ def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path
     assert kept.result.sent["sent_bytes"].tolist() == [(16 << 20) * 7 / 4]
 
 
-@pytest.mark.usefixtures("drawn")
 def test_two_figures_are_a_heat_map_of_the_page(tmp_path: Path) -> None:
     trace = with_collective(tmp_path / "t.json")
     found = project(trace, "MI300X", sweep=["network_gbs=10,20", "link_bw_gbs=100,200"], ranks=16)
@@ -428,7 +426,6 @@ def ranks_of_a_job(folder: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.usefixtures("drawn")
 def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     paths = ranks_of_a_job(tmp_path)
     out = tmp_path / "out"

@@ -149,7 +149,6 @@ def test_scale_models_are_listed() -> None:
     assert [one["cus"] for one in found["gpus"]] == [38, 304]
 
 
-@pytest.mark.usefixtures("drawn")
 def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path: Path) -> None:
     code, text, _ = run("facts", "--out", str(tmp_path / "facts"))
     assert (code, "Wrote" in text) == (0, True)

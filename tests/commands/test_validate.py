@@ -67,7 +67,6 @@ def test_without_data_the_embedded_measurements_are_judged() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("drawn")
 def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path: Path) -> None:
     for out in ("one", "two"):
         result = validate([measured], **DEVICES, replicates=100)
