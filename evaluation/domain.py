@@ -27,7 +27,7 @@ have not learnt from ranges left out (`extrapolation`): too few rows, or runs of
 OPERATORS: Final = "op="  # features so named are 1 in the rows of an operator
 LOG_PREFIX: Final = "log2."  # features so named are logarithms to base 2 already
 _FURTHEST: Final = 20.0  # doublings; a zero where only positive values were trained is this far
-_TOLERANCE: Final = 1e-6  # doublings or spans; rounding is not extrapolation
+_TOLERANCE: Final = 0.014  # doublings or spans: a hundredth more than was trained is less than repeats of a row differ
 _NAMED: Final = 3  # features named per row
 
 
@@ -245,7 +245,7 @@ class TrainedRange:
             unit, called = "x" if factor else " spans", name.removeprefix(LOG_PREFIX) if log else name
             trained = "only at" if low == high else "to" if side is above else "from"
             way, side_of = ("above", "beyond") if side is above else ("below", "below")
-            place = f"trained {trained} {bound:.6g} (%.1f{unit} {side_of})"
+            place = f"trained {trained} {bound:.6g} (%.3g{unit} {side_of})"
             template = f"{called.replace('%', '%%')} is %.6g, {place}"
             yield at, Alike(code, tuple(shared.items()), own, template, f"{called} is {way} the trained range")
 

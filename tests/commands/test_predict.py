@@ -157,7 +157,7 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
     found = predict(run, [data])
     frame = found.frame
     assert frame["extrapolated"].tolist() == [False, True]
-    assert "10.0x beyond" in frame["reason"][1]
+    assert "10x beyond" in frame["reason"][1]
     assert repr(fixed_widening()) in found.report["notes"]
     inside = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     assert repr(fixed_widening()) not in predict(run, [inside]).report["notes"]

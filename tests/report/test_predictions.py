@@ -23,7 +23,7 @@ FACTS: dict[str, Any] = {
     "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
     "scheme": "grouped", "other_devices": {"MI210": 1200},
 }  # fmt: skip
-BEYOND = remark("above-trained-range", "m is 32768, trained to 16384 (2.0x beyond)", "m is above the trained range")
+BEYOND = remark("above-trained-range", "m is 32768, trained to 16384 (2x beyond)", "m is above the trained range")
 ZERO = row_refused("zero-duration", "0")
 
 
