@@ -23,10 +23,11 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
-from ..hardware import EVERY
+from ..hardware import EVERY, GPU, all_gpus
 from ..models.explanation import Part, parts_of
 from ..output import FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
+from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import Reasons, Remark, remark
 from ..report.document import Document
 from ..report.html import Shown
@@ -39,6 +40,7 @@ from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..workers import one_thread
 from .answers import Prediction
+from .devices import device
 from .tables import Data, items, refuse_unknown_models
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
@@ -84,6 +86,27 @@ def run_of(run: str | Path | RunLike) -> RunLike:
     raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
+def _on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[TrainedModel, dict[str, str]]:
+    """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
+
+    A run over all devices is asked of that GPU; of another the name alone matters. Raises DataError: the file cannot be
+    read, or describes no GPU.
+    """
+    stated: dict[str, Any] = dict(default or {})
+    given: Any = stated.get("device", "")
+    if not isinstance(given, GPU | Path) and not str(given).casefold().endswith(".toml"):
+        return model, stated
+    found = device(given, "default")
+    if isinstance(given, GPU):
+        known = {gpu.name: gpu for gpu in all_gpus()}.get(given.name)
+        stated["device"] = given.name if known in (None, given) else f"{given.name} (your own)"
+        if known == given:
+            return model, stated
+    else:
+        stated["device"] = str(given)
+    return (replace(model, own={stated["device"]: found}) if model.recipe.target == EVERY else model), stated
+
+
 def predict(
     run: str | Path | RunLike,
     data: Data,
@@ -91,7 +114,7 @@ def predict(
     interval: float = 0.9,
     where: Where = None,
     unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
+    default: Mapping[str, str | Path | GPU] | None = None,
     rename: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     target_cost: str | None = None,
@@ -112,7 +135,8 @@ def predict(
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them.
+        Units, values and names of columns, where the data do not state them as `read` needs them. A run over many
+        devices takes as the default of ``device`` also a GPU of your own, a TOML file or a `GPU`.
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     target_cost : str, optional
@@ -159,12 +183,13 @@ def predict(
             model, name = TrainedModel.load(Path(run)), str(run)  # which needs none of the run's evidence
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
+        model, stated = _on_own_gpu(model, default)
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None)
         if target_cost is not None:
             metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
             asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
-        options: dict[str, Any] = {"units": unit, "defaults": default, "renames": rename, "keep": keep}
+        options: dict[str, Any] = {"units": unit, "defaults": stated, "renames": rename, "keep": keep}
         options["timed"] = model.recipe.host is not None
         if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
             batches = row_batches(tables, **options)
@@ -358,7 +383,9 @@ class _Worked:
         corrected = [] if model.correction is None else [model.correction.remark]
         laws = (remark("law-lacks", f"no {law} where {why}", law=law, why=why) for law, why in self._lacking.items())
         outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
-        return self._tally.report(facts, [*map(repr, (*notes, *corrected, *self._survey.remarks(), *outside, *laws))])
+        described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in model.own]
+        told = [note for note in notes if note not in described]
+        return self._tally.report(facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))])
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None
@@ -468,7 +495,7 @@ def explain(
     interval: float = 0.9,
     where: Where = None,
     unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
+    default: Mapping[str, str | Path | GPU] | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Say why one workload is predicted as it is.
@@ -500,10 +527,11 @@ def explain(
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
     asked = run_of(run)
-    model, metrics, predictions = asked.trained, asked.metrics, asked.predictions
+    metrics, predictions = asked.metrics, asked.predictions
+    model, stated = _on_own_gpu(asked.trained, default)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
-    rows, _ = read_rows(tables, units=unit, defaults=default, renames=rename, timed=recipe.host is not None)
+    rows, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None)
     rows = select(rows, where)
     if recipe.host is not None:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]

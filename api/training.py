@@ -174,7 +174,7 @@ class Run:
         interval: float = 0.9,
         where: Where = None,
         unit: Mapping[str, str] | None = None,
-        default: Mapping[str, str] | None = None,
+        default: Mapping[str, str | Path | GPU] | None = None,
         rename: Mapping[str, str] | None = None,
         fallback: str | None = None,
     ) -> pd.DataFrame:

@@ -33,7 +33,8 @@ def command(
         memory_bw_gbs = 10000
 
     Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
-    same file is accepted wherever a GPU is named (--host, --target). --json always names sources.
+    same file is accepted wherever you name a GPU (--host, --target, predict --default device=FILE); data open none.
+    --json always names sources.
     """
     chosen = [find(name) for name in names] if names else all_gpus()
     from ..report.reference import gpus_document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -123,6 +123,9 @@ class TrainedModel:
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
         The run over other devices whose prediction is a feature.
+    own : dict of str to GPU
+        GPUs that the catalogue does not have, by the word that rows name each with: of a run over all devices. The
+        caller describes them; they are never saved.
     """
 
     saved: artifact.Artifact
@@ -136,6 +139,7 @@ class TrainedModel:
     groups: KnownGroups | None = None
     correction: Correction | None = None
     prior: TrainedModel | None = None
+    own: Mapping[str, GPU] = field(default_factory=dict)
 
     @property
     def intervals(self) -> ConformalIntervals:
@@ -270,6 +274,32 @@ class TrainedModel:
         there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
+        if not self.own:
+            return self._answer(rows, level, fallback)
+        frames, places, reasons = list[pd.DataFrame](), list[np.ndarray](), Reasons(len(rows))
+        for model, at in self._on_own(rows):
+            frame, why = model._answer(model._named(rows.iloc[at]), level, fallback)
+            frames.append(frame)
+            places.append(at)
+            reasons.extend(why, at)
+        return pd.concat(frames).iloc[np.argsort(np.concatenate(places))], reasons
+
+    def _on_own(self, rows: pd.DataFrame) -> list[tuple[TrainedModel, np.ndarray]]:
+        """Return the model of each GPU of `own` that rows name, and of all others, with the positions of its rows."""
+        words = rows["device"].to_numpy(dtype=object)
+        other = replace(self, own={})
+        found: list[tuple[TrainedModel, np.ndarray]] = [
+            (replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(words == word))
+            for word, gpu in self.own.items()
+        ]
+        found.append((other, np.flatnonzero(~np.isin(words, list(self.own)))))
+        return [(model, at) for model, at in found if len(at)] or [(other, np.arange(0))]
+
+    def _named(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows under the name of the one device that this model is asked about; of several as they are."""
+        return rows if self.recipe.target == EVERY else rows.assign(device=self.recipe.target.name)
+
+    def _answer(self, rows: pd.DataFrame, level: float, fallback: bool) -> tuple[pd.DataFrame, Reasons]:
         rows = self.with_prior(rows)
         rows = rows.assign(**{name: as_categories(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
@@ -279,7 +309,7 @@ class TrainedModel:
         if self.groups is None:
             trained = np.full(len(known), _MODEL, dtype=object)
         else:
-            near = self.groups.nearness(rows[able])
+            near = self.groups.nearness(rows[able], self.recipe.target)
             trained = np.where(near != "", near, np.where(self.groups.holds(rows[able]), _KNOWN, _NEW))
         answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level)
         reasons.extend(outside, known)
@@ -296,7 +326,11 @@ class TrainedModel:
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""
-        return self._features(self.with_prior(rows), work_of(rows))[0]
+        if not self.own:
+            return self._features(self.with_prior(rows), work_of(rows))[0]
+        parts = self._on_own(rows)
+        found = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
+        return found.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(drop=True)
 
     def with_prior(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with what the prior predicts for the target, where there is one."""
@@ -390,8 +424,10 @@ class TrainedModel:
             if not each_gpu(part, self.recipe.target):
                 name = str(part["device"].iloc[0])
                 problem = f"no GPU {name!r} is known" if name else "the row names no device"
-                unable.add(kind, remark("unknown-device", f"{problem}: this model predicts for any GPU that is known",
-                                        device=name))  # fmt: skip
+                what = "this model predicts for any GPU that is known"
+                if name.casefold().endswith(".toml"):
+                    what = "data open no file: state it as the default of device"
+                unable.add(kind, remark("unknown-device", f"{problem}: {what}", device=name))
                 continue
             try:
                 context = self.recipe.context(part, its)
@@ -434,7 +470,13 @@ class TrainedModel:
 
     def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
         """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
-        return self._laws(rows, work_of(rows))[1] if len(rows) else {}
+        if not self.own:
+            return self._laws(rows, work_of(rows))[1] if len(rows) else {}
+        lacking = dict[str, list[str]]()
+        for model, at in self._on_own(rows):
+            for law, why in model.unpublished(model._named(rows.iloc[at])).items():
+                lacking.setdefault(law, []).append(why)
+        return {law: "; ".join(why) for law, why in lacking.items()}
 
     def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
         """Return what the analytic laws predict, and what they lack (see `laws`)."""

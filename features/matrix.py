@@ -258,15 +258,18 @@ class KnownGroups:
         devices = dataset.rows["device"].unique() if dataset.target == EVERY else ()
         return cls(dataset.group_by, frozenset(map(str, pd.unique(dataset.groups))), frozenset(map(str, devices)))
 
-    def nearness(self, rows: pd.DataFrame) -> np.ndarray:
+    def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, or "" where it is one of them.
 
-        A sibling is of the family of one of them (`hardware.GPU.family`).
+        A sibling is of the family of one of them (`hardware.GPU.family`). A ``target`` is one GPU of the user's own,
+        never trained whatever its name, that all rows are asked of.
         """
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
-        new = ~rows["device"].isin(self.devices).to_numpy()
         seen = set(with_device_family(pd.DataFrame({"device": sorted(self.devices)}))[DEVICE_FAMILY])
+        if target != EVERY:
+            return np.full(len(rows), SIBLING if target.family in seen else STRANGER, dtype=object)
+        new = ~rows["device"].isin(self.devices).to_numpy()
         near = with_device_family(rows)[DEVICE_FAMILY].isin(seen).to_numpy()
         return np.select([new & near, new], [SIBLING, STRANGER], "").astype(object)
 

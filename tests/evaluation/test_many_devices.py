@@ -127,3 +127,36 @@ def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() 
 def test_a_host_has_no_place_beside_all_devices() -> None:
     with pytest.raises(ParameterError, match="host"):
         fc.train(measured("MI300X", "L40S"), host="MI300X", target="all")
+
+
+def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Path) -> None:
+    """Its figures are those that the file says, and its intervals those of a new device, near or far by its family."""
+    own, far, shapes = tmp_path / "own.toml", tmp_path / "far.toml", measured("B300", rows=12).drop(columns="device")
+    own.write_text('name = "H100 SXM5"\nbased_on = "H100 SXM5"\nmemory_bw_gbs = 6700\n', encoding="utf-8")
+    far.write_text('based_on = "B300"\n', encoding="utf-8")
+    run.save(tmp_path / "run")
+    found = fc.predict(tmp_path / "run", shapes, default={"device": str(own)})
+    assert found.frame["target"].unique().tolist() == [str(own)]
+    assert found.frame["basis"].isin(["new device", "blend", "rule"]).all()
+    assert not any("catalogue" in note for note in found.report["notes"])
+    base = run.predict(shapes, default={"device": "H100 SXM5"})
+    assert (found.frame["predicted_us"] < base["predicted_us"]).any()
+    assert (found.frame["roofline"] <= base["roofline"]).all()
+    like = run.predict(shapes, default={"device": far})
+    figures = like.select_dtypes("number").columns
+    pd.testing.assert_frame_equal(like[figures], run.predict(shapes, default={"device": "B300"})[figures])
+    width = [np.log(one["upper_us"] / one["lower_us"]).median() for one in (found.frame, like)]
+    assert width[0] < width[1]
+
+    mixed = measured("L40S", rows=12).assign(device=["L40S", str(own)] * 6, **{n: shapes[n] for n in "mnk"})
+    both = run.predict(mixed, default={"device": own})
+    assert both["predicted_us"].iloc[1::2].tolist() == found.frame["predicted_us"].iloc[1::2].tolist()
+    assert both["basis"].iloc[::2].isin(["known group", "beyond", "blend", "rule"]).all()
+    unstated = run.predict(mixed)
+    assert unstated["predicted_us"].notna().tolist() == [True, False] * 6
+    assert "state it as the default of device" in unstated["reason"].iloc[1]
+    assert fc.explain(run, shapes, row=2, default={"device": fc.gpu(own)}).found.answer["predicted"] == pytest.approx(
+        found.frame["predicted_us"].iloc[1]
+    )
+    with pytest.raises(DataError, match=r"none\.toml: cannot be read"):
+        run.predict(shapes, default={"device": str(tmp_path / "none.toml")})
