@@ -314,13 +314,13 @@ _LEAST: Final = 4  # groups that an interval needs, as in `checking`
 
 
 def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
-    """Return how the times of problems that both tables hold changed, a row per device, operator and number formats.
+    """Return how the times of problems that both tables hold changed, a row per device, operator, formats and scales.
 
     Of each table the fastest kernel of a problem counts. ``ratio`` is the geometric mean of second / first, ``lower``
     and ``upper`` its interval: whole default groups are drawn (`cluster_bootstrap`), NaN for fewer than four.
     ``fastest_tenth`` and ``slowest_tenth`` are the 10 and 90 % quantiles of the ratio, ``kernels`` the part of the
     problems whose fastest kernel has another name. Other columns: ``device``, ``op``, ``dtype_a``, ``dtype_b``,
-    ``problems``, ``groups``. Raises DataError: they share no problem.
+    ``scale_block``, ``problems``, ``groups``. Raises DataError: they share no problem.
     """
     both = pd.concat([first.assign(_side=0), second.assign(_side=1)], ignore_index=True)
     both["_problem"] = problem_ids(both)
@@ -335,7 +335,8 @@ def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, see
     renamed = texts(one, named) != texts(other, named)
     groups, rng = group_labels(one), np.random.default_rng(seed)
     found = []
-    by = ["device", "op", "dtype_a", "dtype_b"]
+    by = ["device", "op", "dtype_a", "dtype_b", "scale_block"]
+    one["scale_block"] = texts(one, "scale_block")
     for rows in one.groupby(by, sort=True, dropna=False).indices.values():
         _, label = np.unique(groups[rows], return_inverse=True)
         counts, sums = np.bincount(label), np.bincount(label, weights=change[rows])

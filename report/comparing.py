@@ -292,6 +292,7 @@ def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the rows of a comparison of tables, the most problems first, with ``formats`` in words and ``apart``."""
     for row in records(found.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
+        formats = " ".join(filter(None, (formats, row["scale_block"])))
         apart = (row["lower"] > 1 or row["upper"] < 1) if known(row["lower"]) else None
         yield {**row, "formats": formats, "apart": apart}
 

@@ -151,6 +151,16 @@ def test_the_tenths_are_the_quantiles_of_the_problems_ratios() -> None:
     assert (row["fastest_tenth"], row["slowest_tenth"]) == pytest.approx((np.exp(0.1), np.exp(0.9)))
 
 
+def test_products_whose_formats_are_scaled_otherwise_are_compared_apart(tmp_path: Path) -> None:
+    fp8 = measured(1.0).assign(dtype_a="fp8", scale_block="tensor")
+    blocks, slower = fp8.assign(scale_block="1x128"), fp8.assign(duration_us=1.5 * fp8["duration_us"])
+    for name, tables in (("spring.csv", [fp8, blocks]), ("autumn.csv", [slower, blocks])):
+        pd.concat(tables).to_csv(tmp_path / name, index=False)
+    found = fc.compare(tmp_path / "spring.csv", tmp_path / "autumn.csv")
+    assert found.table.set_index("scale_block")["ratio"].to_dict() == pytest.approx({"1x128": 1.0, "tensor": 1.5})
+    assert "fp8 1x128" in str(found.document())
+
+
 def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     held = 0
