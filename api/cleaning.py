@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, counted
 from ..output import dumps, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
@@ -65,7 +65,7 @@ class Cleaning(CleanedTraces):
 
     def __repr__(self) -> str:
         kept, gone = len(self.cleaned.dispatches), len(self.removed)
-        return f"<Cleaning of {len(self.sources)} traces: {kept} activities kept, {gone} left out>"
+        return f"<Cleaning of {counted(len(self.sources), 'trace')}: {kept} activities kept, {gone} left out>"
 
     def _repr_html_(self) -> str:
         shown = ["name", "op_class", "n", "median_us", "lower_us", "upper_us", "mad_us", "robust_cv", "drifts"]
@@ -128,6 +128,21 @@ def clean(
         A parameter is impossible, or does not go with ``epochs``.
     DataError
         Nothing can be read or is left, or runs that are to be joined contradict each other.
+
+    Examples
+    --------
+    Twenty launches of one product, one of them interrupted:
+
+    >>> import json, tempfile
+    >>> import flopcast as fc
+    >>> launch = {"ph": "X", "cat": "kernel", "name": "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64", "args": {"device": 0}}
+    >>> times = [500 if number == 7 else 50 for number in range(20)]
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
+    ...     events = [launch | {"ts": 1000 * number, "dur": time} for number, time in enumerate(times)]
+    ...     print(json.dumps({"traceEvents": events}), file=trace, flush=True)
+    ...     found = fc.clean(trace.name, default={"device": "MI300X"})
+    >>> len(found.removed)
+    1
     """
     check_jobs(jobs)
     rule = None if epochs is None else parse_rule(epochs, (default or {}).get("name", ""))

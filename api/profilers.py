@@ -186,6 +186,18 @@ def plan(
         An unknown profiler, no counter, or a number below 1.
     DataError
         A trace cannot be read, there are no kernels, or passes contradict each other.
+
+    Examples
+    --------
+    Three kernels, two of them a pass:
+
+    >>> import tempfile
+    >>> import flopcast as fc
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
+    ...     print(*["gemm", "softmax", "norm"], sep=chr(10), file=names, flush=True)
+    ...     found = fc.plan("rocprofv3", names.name, kernels_per_pass=2)
+    >>> found.plan.kernels["pass"].tolist()
+    [1, 1, 2]
     """
     if not counters.split():
         raise ParameterError("counters", f"must name one at least, got {counters!r}")

@@ -243,6 +243,11 @@ def scale_counters(
     FlopcastError
         A folder, which the message names, cannot be read, lacks counters or holds several devices; sizes are not as
         many as folders, not above zero, or those of two folders are the same.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> rows = fc.scale_counters(["profile38/", "profile76/"], sizes=[38, 76])  # doctest: +SKIP
     """
     folders = items(data)
     if not folders:
@@ -279,6 +284,17 @@ def scale_misses(
     ------
     FlopcastError
         The file cannot be read, holds what is no address, or sizes and caches do not fit each other.
+
+    Examples
+    --------
+    Two lines of 128 bytes, each used twice, miss once each in a cache that holds both:
+
+    >>> import tempfile
+    >>> import flopcast as fc
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as trace:
+    ...     print(*[0, 128, 0, 128], sep=chr(10), file=trace, flush=True)
+    ...     fc.scale_misses(trace.name, sizes=[8, 16], cache_mb=[1, 2], instructions=1000)["mpki"].tolist()
+    [2.0, 2.0]
     """
     addresses = list[int]()
     for number, line in enumerate(text(Path(trace)).splitlines(), start=1):
@@ -322,6 +338,19 @@ def scale_devices(
     ------
     FlopcastError
         If the data or the devices cannot be used.
+
+    Examples
+    --------
+    Products that take half the time on 3.8 times the compute units:
+
+    >>> import pandas as pd
+    >>> import flopcast as fc
+    >>> rows = pd.DataFrame({"m": [2**power for power in range(6, 14)]})
+    >>> rows = rows.assign(op="gemm", dtype="bf16", n=[512, 1024, 1536, 2048] * 2, k=4096)
+    >>> tables = [rows.assign(device=name, us=time * rows["m"]) for name, time in (("MI308X", 2.0), ("MI300X", 1.0))]
+    >>> found = fc.scale_devices(pd.concat(tables), ["MI308X", "MI300X"])
+    >>> found.table["exponent"].round(2).tolist()
+    [0.52]
     """
     check_margin(margin)
     check_number("seed", seed, 0)

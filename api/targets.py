@@ -121,6 +121,13 @@ def train_each(
     ------
     FlopcastError
         As `train`; a device that no row is of is refused before the first training.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> runs = fc.train_each(host="MI300X", targets=["MI355X"], where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> list(runs)
+    ['MI355X']
     """
     gpus = [device(one, "targets") for one in targets]
     host = device(DEFAULT_HOST if host is None else host, "host")

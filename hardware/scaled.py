@@ -70,6 +70,11 @@ def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
     Raises DataError where the sizes do not increase, or one of them gives no scale model.
+
+    Examples
+    --------
+    >>> [gpu.name for gpu in scale_models("MI300X", [38, 76])]
+    ['MI300X at 38 CUs', 'MI300X at 76 CUs']
     """
     gpu = find(gpu)
     if by not in ("cus", "chiplets"):

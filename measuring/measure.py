@@ -129,6 +129,12 @@ def measure(
     ------
     FlopcastError
         A parameter, the file or the device cannot be used, PyTorch is missing, or nothing could be measured.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import flopcast as fc
+    >>> found = fc.measure(out=Path("mine.csv"), op=["gemm"], device="cuda:0")  # doctest: +SKIP
     """
     _check_parameters(out, preset, shapes, op, function, passes=passes, date=date, resume=resume)
     torch = import_torch()

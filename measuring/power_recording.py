@@ -138,6 +138,14 @@ def record(
     ------
     FlopcastError
         A parameter, the file, the GPU or the logger cannot be used, or PyTorch is missing.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import flopcast as fc
+    >>> fc.power_record(Path("gemms.csv"), Path("power"), logger="simulated")  # doctest: +SKIP
+    >>> tables = [Path("power", f"{name}.csv") for name in ("log", "executions", "clocks")]
+    >>> found = fc.power_profile(*tables, window_us=1000)  # doctest: +SKIP
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")

@@ -361,6 +361,12 @@ def profile_files(
         A parameter is out of its range, or clocks are needed and not given.
     DataError
         A file or a table cannot be used, or too few readings of every kernel are left.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> found = fc.power_profile("log.csv", "executions.csv", "clocks.csv", window_us=1000)  # doctest: +SKIP
+    >>> found.kernels[0].components["total"].ssp.mean_w  # doctest: +SKIP
     """
     if execution < 1:
         raise ParameterError("execution", f"is counted from 1, got {execution}")
