@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from .remarks import Remark, remark
 
@@ -160,13 +160,33 @@ def check_margin(margin: float) -> float:
     return margin
 
 
+def check_quick(quick: bool, models: object, without: object, suite: str) -> None:
+    """Refuse a quick training of models that the user chooses: a ParameterError says so."""
+    if quick and (models is not None or without or suite != "default"):
+        raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
+
+
+LEAST_DRAWN: Final = 10  # rows: fewer are not divided into folds
+
+
+def check_drawn(rows: Iterable[int]) -> list[int]:
+    """Return the numbers of rows that are drawn, each once and in order.
+
+    Raises ParameterError: there is none, or one is less than `LEAST_DRAWN`.
+    """
+    wanted = sorted(set(rows))
+    if not wanted or wanted[0] < LEAST_DRAWN:
+        raise ParameterError("rows", f"must be {LEAST_DRAWN} or more each, got {', '.join(map(str, wanted))}")
+    return wanted
+
+
 class UnknownGPUError(FlopcastError):
     """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest known names."""
 
     def __init__(self, name: str, matches: Sequence[str], *, several: bool = False) -> None:
         hint = f"did you mean {' or '.join(matches)}?" if matches else "see `flopcast gpus` for the known ones"
         own = "(your own: a TOML file, see `flopcast gpus --help`)"
-        told = f"{name!r} is several GPUs: say which of {', '.join(matches)}" if several else ""
+        told = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}" if several else ""
         super().__init__(told or f"unknown GPU {name!r}: {hint} {own}")
         self.name, self.matches = name, tuple(matches)
 

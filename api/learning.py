@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..errors import ParameterError, check_number, counted
+from ..errors import ParameterError, check_drawn, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.crossval import Progress, make_folds
@@ -38,7 +38,6 @@ from .training import Run, Trained, as_prior, trained_model
 ROWS: Final = (10, 30, 100, 300, 1000)  # rows of the target that are measured, where nobody says how many
 MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
 """Models that compete: the most cautious, and what is best of many rows and of few."""
-LEAST: Final = 10  # rows that ten folds need
 FOLDS: Final = 10
 ASKED: Final = 3000  # most held-out rows that are predicted in a draw
 ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
@@ -158,9 +157,7 @@ def curve(
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
     check_number("seed", seed, 0)
-    wanted = sorted(set(rows))
-    if not wanted or wanted[0] < LEAST:
-        raise ParameterError("rows", f"must be {LEAST} or more each, got {list(rows)}")
+    wanted = check_drawn(rows)
     if draws < 1:
         raise ParameterError("draws", f"must be 1 or more, got {draws}")
     if target is None:
@@ -168,13 +165,13 @@ def curve(
     gpus = device(host, "host") if host is not None else None, device(target, "target")
     if gpus[1] == EVERY:
         raise ParameterError("target", "must be one device: its rows are drawn")
+    known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
     measured = load_measurements(data, where, unit, default, rename, names, keep=keep, only=names)
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):
         raise ParameterError("scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}")
-    known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     told = names_of(models, "models")
     target_rows, host_rows = _by_device(every)
     ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {ALONE: ([target_rows], None, None)}

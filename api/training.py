@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ArtifactError, DataError, ParameterError, check_number, few
+from ..errors import ArtifactError, DataError, ParameterError, check_number, check_quick, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Progress
@@ -435,6 +435,7 @@ def train(
     progress = progress or notebook_progress("training")
     check_jobs(jobs)
     check_number("seed", seed, 0)
+    check_quick(quick, models, without, suite)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
     if not items(data):
@@ -451,6 +452,7 @@ def train(
         raise ParameterError("host", both)
     if own == EVERY and host is not None:
         raise ParameterError("host", "must be left out where the target is all: each row is predicted from its shape")
+    known = None if prior_run is None else as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
         only = [*names, *(gpu.name for gpu in several)]
@@ -462,7 +464,6 @@ def train(
         if target_cost is not None:
             rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
-        known = None if prior_run is None else as_prior(prior_run, own, metric)
         if known is not None:
             measured = replace(measured, frame=known.told(measured.frame, own))
         omitted = names_of(without_features, "without_features") or ()
@@ -510,8 +511,11 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     found = given.trained
     recipe = found.recipe
     if recipe.host is not None or found.prior is not None:
-        what = f"predicts from what {recipe.host.name} measured" if recipe.host else "has a prior itself"
-        raise ParameterError("prior_run", f"must be a run of shapes alone, and this one {what}")
+        what, without = "has a prior itself", "a prior"
+        if recipe.host is not None:
+            what, without = f"predicts from what {recipe.host.name} measured", "a host"
+        other = f"train one over other devices than the target, without {without}, and start from that"
+        raise ParameterError("prior_run", f"must be a run of shapes alone, and this one {what}: {other}")
     if not recipe.metric == metric == "duration_us":
         what = f"this run predicts {metric}, and that one {recipe.metric}"
         raise ParameterError("prior_run", f"tells of the time of kernels, duration_us, alone: {what}")

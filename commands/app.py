@@ -108,7 +108,8 @@ def _legible(command: Any) -> Any:
                 return call(*args, **kwargs)
             except Exception as error:
                 if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
-                    opt.refuse(f"{max(error.param.opts, key=len)} {_plain(error)}")
+                    named = opt.documented(error.param.opts) or max(error.param.opts, key=len)
+                    opt.refuse(f"{named} {_plain(error)}")
                 if isinstance(given := getattr(error, "message", None), str):
                     error.message = visible(given)  # pyrefly: ignore[missing-attribute]
                 raise
@@ -136,7 +137,7 @@ def _complete(command: Any) -> Callable[..., Any]:
             if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
                 given = [word for word in words if word.partition("=")[0] in one.opts]
                 if len(given) > 1:
-                    opt.refuse(f"{max(one.opts, key=len)} is given {len(given)} times and takes one value")
+                    opt.refuse(f"{opt.documented(one.opts)} is given {len(given)} times and takes one value")
         try:
             return make(name, args, *rest, **kwargs)
         except Exception as error:
@@ -147,7 +148,7 @@ def _complete(command: Any) -> Callable[..., Any]:
             later = order[order.index(missed) :] if missed in order else []  # an argument's place is all that tells it
             options = [one for one in command.params if one.required and {*one.opts}.isdisjoint(words)]
             names = [one.metavar or str(one.name) for one in later]
-            names += [max(one.opts, key=len) for one in options if one.param_type_name == "option"]
+            names += [opt.documented(one.opts) for one in options if one.param_type_name == "option"]
             opt.refuse(f"{' and '.join(names)} must be given: see --help")
 
     return careful

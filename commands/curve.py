@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import check_drawn
 from ..output import check_output
 from . import options as opt
 
@@ -49,7 +50,7 @@ def command(
     data = opt.check_data(data)
     settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ())
     if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:
-        settings["rows"] = counts
+        settings["rows"] = check_drawn(counts)
     if (names := opt.parse_names(models, "--models", "Additive,Stack")) is not None:
         settings["models"] = names
     gpus = {"host": opt.parse_gpu(host), "target": opt.parse_gpu(target)}

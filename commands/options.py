@@ -102,7 +102,7 @@ TargetOption = Annotated[
 PriorOption = Annotated[
     Path | None,
     option(
-        "Start from a run over other devices: its prediction is a feature.", "RUN", MORE, spelt="--prior-run --from"
+        "Start from a run over other devices: its prediction is a feature.", "RUN", MORE, spelt="--from --prior-run"
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
@@ -442,7 +442,12 @@ def _spelt(parameter: str, command: Callable[..., Any]) -> str:
         return parameter.upper()
     named = [name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))]  # typer has the first there
     said = [name for name in named if isinstance(name, str) and name.startswith("--")]
-    return max(said, key=len, default=f"--{parameter.replace('_', '-')}")
+    return documented(said) or f"--{parameter.replace('_', '-')}"
+
+
+def documented(spellings: Sequence[str]) -> str:
+    """Return how documents spell an option: the first of its spellings in full; "" where it has none."""
+    return next((one for one in spellings if one.startswith("--")), "")
 
 
 def command_line(context: typer.Context) -> str:
@@ -456,7 +461,7 @@ def command_line(context: typer.Context) -> str:
         source = context.get_parameter_source(name)
         if name in _SHOWN_ONLY or source is None or source.name != "COMMANDLINE":
             continue
-        option = [] if parameter.param_type_name == "argument" else [max(parameter.opts, key=len)]
+        option = [] if parameter.param_type_name == "argument" else [documented(parameter.opts)]
         values = value if isinstance(value, list | tuple) else [value]
         if not getattr(parameter, "multiple", False) and parameter.nargs == 1:
             values = [",".join(str(each) for each in values)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import ParameterError
+from ..errors import ParameterError, check_quick
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from . import options as opt
 
@@ -68,6 +68,7 @@ def command(
     Several targets have a run each where there is a --host, and without one a single run.
     """
     opt.check_needed(need)
+    check_quick(quick, models, without, suite)
     if resume and out is None:
         raise ParameterError("resume", "goes on with what was begun of --out: give it")
     data = opt.check_data(data)

@@ -23,8 +23,9 @@ from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
 from ..models.suite import LEARNT, POOLED, QUICK, Columnar, baselines, of_prior, suite
+from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
-from ..table.measurements import quantity
+from ..table.measurements import DTYPE_COLUMNS, quantity
 from ..workers import Jobs, one_thread
 from .crossval import (
     SCHEMES,
@@ -42,6 +43,7 @@ from .kept_fits import KeptFits
 from .metrics import ape, by_group
 from .selection import CRITERIA, hopeless, select
 
+ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
 """Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
 they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
@@ -171,8 +173,6 @@ def compete(
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
     if criterion not in CRITERIA:
         raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
-    if quick and (models is not None or without or kind != "default"):
-        raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
     ran: tuple[str, ...] = ()
     if quick:
         jobs = 1 if isinstance(jobs, int) else jobs  # to start other processes takes longer than these fits
@@ -342,8 +342,22 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     if count >= 3:
         return tuple(SCHEMES), []
     only = f"{counted(count, 'group')} only"
-    text = f"{only}: no folds by group, so the error on new groups is unknown; group by other columns"
-    return ("kfold",), [remark("few-groups", text, groups=count)]
+    there = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
+    others = f"other columns, such as {', '.join(there[:3])}" if there else "other columns"
+    text = f"{only}: no folds by group, so the error on new groups is unknown; group by {others}"
+    return ("kfold",), [remark("few-groups", text, groups=count, columns=there)]
+
+
+def _columns_of_groups(rows: pd.DataFrame, unpaired: LearningData | None) -> list[str]:
+    """Return the columns that would make `ENOUGH` groups or more, each of two rows or more on average."""
+    words = ("op", *DTYPE_COLUMNS, "family", "variant", "scale_block")
+    tables = [rows] if unpaired is None else [rows, unpaired.rows]
+    return [
+        name
+        for name in (*DIMENSIONS, *words)
+        if all(name in table and table[name].notna().all() and table[name].ne("").all() for table in tables)
+        and ENOUGH <= rows[name].nunique() <= len(rows) / 2
+    ]
 
 
 def _merged(first: Evaluation, second: Evaluation) -> Evaluation:

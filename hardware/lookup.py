@@ -194,6 +194,9 @@ def _find_known(name: str) -> GPU:
         canonical = next(iter(same), None)
     if canonical is None:  # those that begin with the name, else those spelled most alike; five at most
         bare = _bare(plain)
+        of_name = [gpu.name for gpu in all_gpus() if bare and _plain(gpu.name).startswith(f"{bare} ")]
+        if len(of_name) > 1:
+            raise UnknownGPUError(name, of_name, several=True)
         starts = [gpu for known, gpu in names.items() if bare and _bare(known).startswith(bare)]
         alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
         raise UnknownGPUError(name, list(dict.fromkeys(starts or (names[known] for known in alike)))[:5])

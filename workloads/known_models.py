@@ -150,6 +150,9 @@ def _of_table(name: str) -> Architecture:
 
 def _read(file: Path) -> Architecture:
     config = _json(file)
+    if file.name.endswith("hf_quant_config.json"):
+        beside = file.name.replace("hf_quant_config.json", "config.json")
+        raise DataError(f"is the quantisation of a model alone: give the {beside} beside it", source=str(file))
     name = str(config.get("_name_or_path") or (file.resolve().parent.name if file.stem == "config" else file.stem))
     found = from_config(config, name)
     beside = file.parent / "hf_quant_config.json"

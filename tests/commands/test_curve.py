@@ -103,3 +103,9 @@ def test_what_is_wrong_is_one_line(pairs: pd.DataFrame, tmp_path: Path, wrong: l
     assert code == 2
     assert named in error
     assert error.count("\n") == 1
+
+
+def test_too_few_rows_are_refused_before_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "curve", None)
+    code, _, error = call("--target", "MI355X", "--rows", "5,20")
+    assert (code, error) == (2, "error: --rows must be 10 or more each, got 5, 20\n")

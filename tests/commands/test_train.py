@@ -413,5 +413,27 @@ def test_quick_runs_two_models_and_says_which_it_left_out(data: Path, monkeypatc
     (note,) = (note for note in run.metrics["data"]["notes"] if "left out" in note)
     assert f"{len(suite('default', columnar(paired))) - 2} models" in note
     for chosen in ({"models": ["OLS"]}, {"without": ["OLS"]}, {"suite": "literature"}):
-        with pytest.raises(DataError, match="quick"):
-            job.train(data, quick=True, **where, **chosen)
+        with pytest.raises(DataError, match="quick"):  # before anything is read
+            job.train("nowhere.csv", quick=True, **where, **chosen)
+
+
+def test_a_run_to_start_from_is_refused_before_anything_is_read_by_the_option_that_was_typed(
+    data: Path, tmp_path: Path
+) -> None:
+    job.train(data, host=HOST, target=TARGET, models=["OLS"], jobs=1).save(tmp_path / "paired")
+    for option in ("--from", "--prior-run"):
+        refused = call("train", data, "--target", "MI325X", option, tmp_path / "paired")
+        assert refused.exit_code == 2
+        told = refused.stderr.replace("\n", " ")
+        assert told.startswith("error: --from must be a run of shapes alone")
+        assert "train one over other devices than the target, without a host" in told
+
+
+def test_a_run_of_too_few_groups_names_columns_that_make_more(data: Path) -> None:
+    table = read([data]).frame
+    rows = table[table["device"] == TARGET.name].assign(group=lambda own: np.where(own["m"] > 64, "a", "b"))
+    run = job.train(rows, target=TARGET, models=["OLS"], jobs=1)
+    (note,) = (note for note in run.metrics["data"]["notes"] if "few-groups" in note)
+    named = note.partition("group by other columns, such as ")[2].split(", ")
+    assert named
+    assert all(rows[name].nunique() >= 5 for name in named)

@@ -73,6 +73,16 @@ def test_an_unknown_or_ambiguous_name_names_the_closest(name, matches):
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_of_several_gpus_is_answered_with_the_names_to_type():
+    names = ("A100 40GB PCIe", "A100 40GB SXM4", "A100 80GB PCIe", "A100 80GB SXM4")
+    for given in ("A100", "NVIDIA a100"):
+        with pytest.raises(UnknownGPUError, match="is several GPUs: say which of") as caught:
+            find(given)
+        assert caught.value.matches == names
+        assert ", ".join(map(repr, names)) in str(caught.value)
+    assert len({(find(name).memory_gb, find(name).memory_bw_gbs, find(name).form_factor) for name in names}) == 4
+
+
 @pytest.mark.parametrize(
     ("name", "gpu"),
     [

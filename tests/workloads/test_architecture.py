@@ -240,6 +240,8 @@ def test_formats_may_stand_in_a_file_beside_the_configuration(tmp_path: Path) ->
     (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": stated}))
     model = find(tmp_path)
     assert (model.formats, model.kv_format) == (FP8, "fp8")
+    with pytest.raises(DataError, match=r"json: is the quantisation .* give the config\.json beside it"):
+        find(tmp_path / "hf_quant_config.json")
 
 
 def test_a_model_of_the_local_cache_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
