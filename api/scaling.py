@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -236,7 +237,8 @@ def scale_counters(
     Returns
     -------
     DataFrame
-        ``benchmark`` (the kernel), ``size``, ``ipc``, ``mpki``, ``f_mem``, ``unit`` (`scaling.counted`).
+        ``benchmark`` (the kernel), ``size``, ``ipc``, ``mpki``, ``f_mem``, ``unit`` (`scaling.counted`); its
+        ``attrs["rejected"]`` is how many rows were kept out, by reason.
 
     Raises
     ------
@@ -257,11 +259,12 @@ def scale_counters(
     for size in () if sizes is None else sizes:
         if not (isinstance(size, Real) and 0 < size < float("inf")):
             raise ParameterError("sizes", f"must be numbers above 0, got {size!r:.40}")
-    parts, before = [], dict[float, object]()
+    parts, before, rejected = [], dict[float, object](), Counter[str]()
     for folder, size in zip(folders, [None] * len(folders) if sizes is None else sizes, strict=True):
         name = folder if isinstance(folder, Path) else "a table"
         try:
-            part = counted_rows(load_measurements(folder, default=default).frame, size)
+            measured = load_measurements(folder, default=default)
+            part = counted_rows(measured.frame, size)
         except DataError as error:
             if isinstance(error, ParameterError) or str(name) in str(error):
                 raise
@@ -270,7 +273,10 @@ def scale_counters(
             raise ParameterError("sizes", f"must tell the profiles apart: {before[own]} and {name} are both of {own:g}")
         before[own] = name
         parts.append(part)
-    return pd.concat(parts, ignore_index=True).sort_values(["benchmark", "size"], ignore_index=True)
+        rejected.update(measured.rejected_by_reason)
+    found = pd.concat(parts, ignore_index=True).sort_values(["benchmark", "size"], ignore_index=True)
+    found.attrs["rejected"] = dict(rejected)
+    return found
 
 
 def scale_misses(

@@ -46,6 +46,7 @@ from .document import (
     cells_of,
     columns,
     lines,
+    losses,
     records,
     remarked,
     rows,
@@ -485,6 +486,7 @@ def rows_document(frame: pd.DataFrame) -> Document:
     table = Table(columns("benchmark", numbers=("size", *names)), rows(cells), "rows for scale predict")
     return Document(
         sections=[Section("Rows", [table])],
+        closing=[losses(frame.attrs.get("rejected", {}))],
         data={"schema": SCHEMA, "rows": records(frame[["benchmark", "size", *names]])},
     )
 

@@ -68,6 +68,15 @@ def test_a_profile_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "runs.csv")["size"].tolist() == [104]
 
 
+def test_rows_that_are_kept_out_are_counted(tmp_path: Path) -> None:
+    rows = [profiled(), profiled().assign(kernel="idle(int*)", duration_us=0.0)]
+    pd.concat(rows).to_csv(tmp_path / "pmc.csv", index=False)
+    assert fc.scale_counters(tmp_path).attrs["rejected"] == {"zero-duration": 1}
+    code, out, _ = call("scale", "counters", tmp_path, "--out", tmp_path / "runs.csv")
+    assert code == 0
+    assert "1 row rejected: [zero-duration]" in out
+
+
 def test_sizes_tell_profiles_apart(tmp_path: Path) -> None:
     profiled().to_csv(tmp_path / "pmc.csv", index=False)
     for sizes, problem in (([38, 38], "both of 38"), ([0, 38], "above 0"), (None, "both of 304"), ([38], "got 1")):
