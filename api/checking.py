@@ -21,7 +21,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import groups_of
-from ..hardware import GPU
+from ..hardware import EVERY, GPU
 from ..laws.bounds import bound
 from ..laws.rates import on_each
 from ..models import artifact
@@ -42,7 +42,7 @@ from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, problem_ids, rows_of
 from ..workers import one_thread
 from .devices import device
-from .predicting import RunLike, run_of
+from .predicting import RunLike, on_own_gpu, run_of
 from .tables import Data, items, load_measurements, names_of, refuse_unknown_models
 
 FILES = ("check.json", "check.html")
@@ -452,10 +452,10 @@ def advise(
     if not items(candidates):
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
-    model = trained.trained
+    model, stated = on_own_gpu(trained.trained, default)
     if (host := model.recipe.host) is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
-        read, _ = read_rows(tables, units=unit, defaults=default, renames=rename, timed=False, where=where)
+        read, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=False, where=where)
         frame = _shapes(model, read)
         measured = np.zeros(len(frame), dtype=bool)
     else:
@@ -493,7 +493,7 @@ def advise(
     errors = {"unseen_error": float(unseen), "known_error": float(min(of_saved.get("kfold") or unseen, unseen))}
     cost = as_numbers(frame, COST) if COST in frame else np.full(len(frame), row_seconds)
     batch = choose(
-        coordinates(model.recipe.transform(frame)),
+        coordinates(model.features(frame)),
         importance(groups, known, **errors, weights=weights),
         budget=float(rows) if rows is not None else float(budget or 0),
         cost=1.0 if rows is not None else cost,
@@ -577,8 +577,9 @@ def needed(
         told = advise(trained, candidates, rows=MOST_ROWS, **settings).report
     except NothingLeftError:
         return Need(need, now, what=what)
+    where = "" if told["target"] == EVERY.name else f" on {told['target']}"
     ways = [
-        (f"{counted(one['rows'], 'row')} more on {told['target']} (advise)", now * one["after"] / one["now"])
+        (f"{counted(one['rows'], 'row')} more{where} (advise)", now * one["after"] / one["now"])
         for one in told["by_rows"]
     ]
     less = [way for way in ways if way[1] < 0.99 * now]  # of known groups more rows are expected to change nothing
@@ -595,7 +596,8 @@ def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
     usable = rows[rows[REFUSED].eq("")].reset_index(drop=True)
     timed = as_numbers(usable, "duration_us") > 0
     stand_in = np.where(timed, usable["duration_us"], 1.0)  # only orders the kernels of one problem
-    found = one_per_problem(usable.assign(device=model.recipe.target.name, duration_us=stand_in))[0]
+    devices = usable["device"] if model.recipe.target == EVERY else model.recipe.target.name
+    found = one_per_problem(usable.assign(device=devices, duration_us=stand_in))[0]
     return fill_text(found if timed.all() else found.drop(columns="duration_us"))
 
 

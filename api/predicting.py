@@ -86,7 +86,7 @@ def run_of(run: str | Path | RunLike) -> RunLike:
     raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
-def _on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[TrainedModel, dict[str, str]]:
+def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[TrainedModel, dict[str, str]]:
     """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
 
     A run over all devices is asked of that GPU; of another the name alone matters. Raises DataError: the file cannot be
@@ -183,7 +183,7 @@ def predict(
             model, name = TrainedModel.load(Path(run)), str(run)  # which needs none of the run's evidence
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
-        model, stated = _on_own_gpu(model, default)
+        model, stated = on_own_gpu(model, default)
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None)
         if target_cost is not None:
@@ -528,7 +528,7 @@ def explain(
     check_level(interval, LEVELS[0], LEVELS[-1])
     asked = run_of(run)
     metrics, predictions = asked.metrics, asked.predictions
-    model, stated = _on_own_gpu(asked.trained, default)
+    model, stated = on_own_gpu(asked.trained, default)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
     rows, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None)

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
+from ..hardware import EVERY
 from ..table.measurements import quantity
 from .document import (
     Cell,
@@ -339,16 +340,18 @@ def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
 
 def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     """Return the advice for terminal and machines; `batch` and `report` are those of `api.checking.Advice`."""
-    errors = report["expected"]
+    errors, many = report["expected"], report["target"] == EVERY.name
+    where = "the GPU that each names" if many else report["target"]
     facts = [
-        Fact(f"{report['rows']:,}", f"rows to measure on {report['target']}, of {report['candidates']:,} candidates"),
+        Fact(f"{report['rows']:,}", f"rows to measure on {where}, of {report['candidates']:,} candidates"),
         Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
         Fact(clock(report["cost_s"]), "of measuring"),
     ]
     now, after = percent(errors["now"]), percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     said += "" if after != now else ": more rows of these groups are not expected to change it"
-    names = [name for name in ("op", "dtype_a", "m", "n", "k", "batch") if name in batch and batch[name].notna().any()]
+    shown = (*(["device"] if many else []), "op", "dtype_a", "m", "n", "k", "batch")
+    names = [name for name in shown if name in batch and batch[name].notna().any()]
     cells = [
         (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
         for row in batch.to_dict("records")
@@ -366,8 +369,6 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],
         sections=[Section("What to measure", [table])],
-        closing=[
-            upcoming(f"measure these on {report['target']} (--out FILE writes them); then train on old and new rows")
-        ],
+        closing=[upcoming(f"measure these on {where} (--out FILE writes them); then train on old and new rows")],
         data={**report, "batch": chosen},
     )

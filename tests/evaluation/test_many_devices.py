@@ -12,6 +12,7 @@ import flopcast as fc
 from flopcast.errors import DataError, ParameterError
 from flopcast.features.matrix import KnownGroups, build_dataset, groups_of
 from flopcast.hardware import EVERY, find
+from flopcast.tests.report.pages import printed
 
 TRAINED = ("MI300X", "MI325X", "MI350X", "MI355X", "H100 SXM5", "H200 SXM", "L40S")
 SIBLING, STRANGER = "B300", "A100 80GB SXM4"
@@ -160,3 +161,14 @@ def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Pa
     )
     with pytest.raises(DataError, match=r"none\.toml: cannot be read"):
         run.predict(shapes, default={"device": str(tmp_path / "none.toml")})
+
+
+def test_what_to_measure_next_is_said_of_the_gpu_that_each_row_names(run: fc.Run) -> None:
+    found = fc.advise(run, measured("MI300X", "B300", rows=6), rows=3)
+    assert set(found.batch["device"]) <= {"MI300X", "B300"}
+    assert found.batch["predicted"].gt(0).all()
+    told = " ".join(printed(found.document()).split())
+    assert "rows to measure on the GPU that each names, of 12 candidates" in told
+    with pytest.raises(DataError, match="the row names no device"):
+        fc.advise(run, measured("B300", rows=6).drop(columns="device"), rows=3)
+    assert "more (advise)" in repr(fc.needed(run, 0.001, measured("B300", rows=6)).told)
