@@ -13,11 +13,11 @@ import pandas as pd
 from scipy import stats
 
 from .. import sealing
-from ..errors import ArtifactError, DataError, NotPublishedError, counted
+from ..errors import ArtifactError, DataError, NotPublishedError, UnknownGPUError, counted
 from ..features.context import PRIOR
 from ..features.matrix import SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
-from ..hardware import EVERY, GPU
+from ..hardware import EVERY, GPU, find
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import each_gpu, on_each, published
 from ..models import artifact
@@ -427,6 +427,8 @@ class TrainedModel:
                 what = "this model predicts for any GPU that is known"
                 if name.casefold().endswith(".toml"):
                     what = "data open no file: state it as the default of device"
+                elif close := _closest(name):
+                    what = f"say which of {', '.join(map(repr, close))}"
                 unable.add(kind, remark("unknown-device", f"{problem}: {what}", device=name))
                 continue
             try:
@@ -486,6 +488,15 @@ class TrainedModel:
         else:
             laws, lacking = scaling_laws(metric, work, rows[metric].to_numpy(dtype=float), host, target)
         return laws.set_axis(rows.index), lacking
+
+
+def _closest(name: str) -> tuple[str, ...]:
+    """Return the known GPUs that a name, which is of none or of several, comes closest to."""
+    try:
+        find(name)
+    except UnknownGPUError as error:
+        return error.matches
+    return ()
 
 
 def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:

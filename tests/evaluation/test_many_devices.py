@@ -123,6 +123,8 @@ def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() 
     unknown = run.predict(measured("MI300X", rows=2).assign(device=["MI300X", "Foo 9"]))
     assert unknown["predicted_us"].notna().tolist() == [True, False]
     assert "Foo 9" in unknown["reason"].iloc[1]
+    with pytest.raises(DataError, match=r"no GPU 'A100' is known: say which of 'A100 40GB PCIe', .* 'A100 80GB SXM4'"):
+        run.predict(measured("MI300X", rows=2).assign(device="A100"))
 
 
 def test_a_host_has_no_place_beside_all_devices() -> None:
