@@ -326,15 +326,6 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
         def step(batch): ...
 
         step.times.table, step.times.overhead_share
-
-    Examples
-    --------
-    >>> import flopcast as fc
-    >>> with fc.inline(model, warmup=3) as times:  # doctest: +SKIP
-    ...     for batch in batches:
-    ...         with times.region("loss"):
-    ...             loss(model(batch))
-    >>> times.table  # doctest: +SKIP
     """
     return Inline(model, device, name, warmup)
 
