@@ -25,9 +25,9 @@ from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
 from ..models.suite import of_prior
 from ..report import figures
+from ..report.checking import curve_document
 from ..report.document import Document
 from ..report.html import Shown
-from ..report.learning import curve_document
 from ..table.conditions import Where
 from ..table.problems import HOST
 from .devices import Device, device

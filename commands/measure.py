@@ -104,7 +104,7 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
     import pyarrow as pa
 
     from ..measuring.backend import Backend, import_torch
-    from ..measuring.masked import measure_sizes
+    from ..measuring.measure import measure_sizes
     from ..output import write_table
     from ..readers.labels import canonical_device
     from ..report.scaling import rows_document

@@ -1,22 +1,26 @@
 """Forward selection and backward elimination of features by AIC, AICc or BIC.
 
-`Stepwise` is the estimator: it walks along a path (`stepwise_paths`, `nnls_forward`: which column moves next, and the
-RSS after each step, whatever the criterion) while a `Criterion` of Gaussian models falls.
+`Stepwise` is the estimator: it walks along a path (which column moves next, and the RSS after each step, whatever the
+criterion) while a `Criterion` of Gaussian models falls. A path starts from a reduced problem (`Triangular`: A of shape
+k × p, b of shape (k,)). Least squares goes both ways by one orthogonalisation (`GreedyPath`); non-negative least
+squares goes backwards here (`NonNegativeBackward`), forwards in `nnls_forward`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log
 from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
+from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dtrtri, dtrtrs
 
 from ..base import Memo, feature_names, one_blas_thread
 from .least_squares import LinearRegressor
 from .nnls_forward import NonNegativeForward
-from .stepwise_paths import NonNegativeBackward, backward_path, forward_path
-from .triangular import centred, non_negative, with_intercept
+from .triangular import ALIASED, TIES, Triangular, centred, non_negative, optimal_limit, upper_triangle, with_intercept
 
 CriterionName = Literal["aic", "aicc", "bic"]
 CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)
@@ -250,3 +254,262 @@ def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[ra
             break
         values.append(value)
     return range(first, first + len(values)), values
+
+
+_LOSS = 1e-6  # a squared length is computed anew once this is left of it: its downdates have cost six digits then
+_FRESH = 0.1  # a direction is orthogonalised twice where less than this is left of its squared length
+_BLOCK = 32  # directions taken out of the columns left at once (a matrix product instead of as many passes over them)
+_AT_ONCE = 16  # trials looked at together, in the order of their bounds
+
+
+class GreedyPath:
+    """Vectors taken one by one, each for its share of a target, and orthogonalised (Gram-Schmidt, in blocks).
+
+    The share of vector j is ``(z_j' r)² / z_j' z_j``, z_j and the target r being orthogonal to those taken. A step
+    costs one product of the vectors left with the new direction q: lengths and products with r follow by ``z_j' z_j -
+    (z_j' q)²`` and ``z_j' r - (z_j' q)(q' r)``. The vectors are orthogonalised themselves, and both are computed anew,
+    every 32 steps, and earlier where a squared length has fallen to 1e-6 of what it was.
+
+    Forward selection takes the columns of the design with the largest share of the target: that is by how much the RSS
+    falls. Backward elimination takes the rows of the pseudo-inverse with the least share of the fitted coefficients:
+    with A = QR and U = R^-1 (its rows u_j), t = U Q'b and (A'A)^-1 = UU', so that t_j² / (A'A)^-1_jj, by which the RSS
+    rises without column j, is the share of u_j in Q'b; and what is orthogonal to u_j is the pseudo-inverse without j.
+
+    ``vectors`` (p, d), C-contiguous, are overwritten; ``columns`` (p,) are what they are called, in ascending order,
+    and then those of the model that the path begins with: none, or all. The vector with the largest share is next, or
+    that with the least; ``order`` are the columns taken so far, ``rss`` the residual sums of squares before the first
+    and after each step, of which ``floor`` is the least there is.
+    """
+
+    def __init__(
+        self, vectors: np.ndarray, target: np.ndarray, columns: np.ndarray, *, largest: bool, rss: float, floor: float
+    ) -> None:
+        self.columns = columns[:0] if largest else columns
+        self.order, self.rss = list[int](), [max(rss, floor)]
+        self._largest, self._floor = largest, floor
+        self._left, self._Z, self._r = columns, vectors, target.copy()
+        self._Q = np.empty((_BLOCK, vectors.shape[1]))  # the directions taken since the vectors were orthogonalised
+        self._W = np.empty((_BLOCK, len(vectors)))  # W = Q Z'
+        self._taken = np.zeros(len(vectors), dtype=bool)
+        self._size = 0
+        self._orthogonalise()
+
+    def reaches(self, steps: int) -> bool:
+        """Go on until that many steps are taken; return False where the vectors end before."""
+        while len(self.order) < steps:
+            if len(self._left) == self._size:
+                return False
+            self._step()
+        return True
+
+    def _orthogonalise(self) -> None:
+        """Take the directions of the block out of the vectors left; forget those taken and those that are nothing."""
+        if self._size:
+            Q, W = self._Q[: self._size], self._W[: self._size, : len(self._left)]
+            self._Z = dgemm(-1.0, Q.T, W, beta=1.0, c=self._Z.T, overwrite_c=True).T
+        lengths = np.einsum("jd,jd->j", self._Z, self._Z)
+        kept = (lengths > ALIASED**2) & ~self._taken
+        if not kept.all():
+            self._Z, self._left, lengths = self._Z[kept], self._left[kept], lengths[kept]
+        self._taken = np.zeros(len(lengths), dtype=bool)
+        self._lengths, self._whole, self._least = lengths, lengths.copy(), np.maximum(_LOSS * lengths, ALIASED**2)
+        self._products = self._Z @ self._r
+        self._size = 0
+
+    def _step(self) -> None:
+        shares = self._products**2 / self._lengths
+        if self._largest:
+            best = int(np.argmax(shares >= (1 - TIES) * shares.max()))
+        else:
+            best = int(np.argmax(shares <= (1 + TIES) * shares.min()))
+        k, Q, W = self._size, self._Q, self._W[:, : len(shares)]
+        q = self._Z[best] - W[:k, best] @ Q[:k]
+        if self._lengths[best] < _FRESH * self._whole[best]:
+            q -= (Q[:k] @ q) @ Q[:k]
+        q /= np.sqrt(q @ q)
+        share = float(q @ self._r)
+        self._r -= share * q
+        Q[k] = q
+        c = np.dot(self._Z, q, out=W[k])
+        self._lengths -= c * c
+        self._products -= share * c
+        self.order.append(int(self._left[best]))
+        rss = float(self._r @ self._r) if self._largest else self.rss[-1] + share**2
+        self.rss.append(max(rss, self._floor))
+        # A share of -1 or infinity is never the one that is looked for.
+        self._lengths[best], self._products[best] = (-1.0, 1.0) if self._largest else (1.0, np.inf)
+        self._taken[best], self._least[best], self._size = True, -np.inf, k + 1
+        if self._size == _BLOCK or (self._lengths < self._least).any():
+            self._orthogonalise()
+
+
+def forward_path(problem: Triangular) -> GreedyPath:
+    """Return the path of forward selection on a `centred` problem: AIC and BIC of every size are read off it."""
+    rss = float(problem.b @ problem.b)
+    columns = np.arange(problem.A.shape[1])
+    return GreedyPath(problem.A.T.copy(), problem.b, columns, largest=True, rss=rss, floor=problem.floor)
+
+
+def backward_path(problem: Triangular, most: int) -> GreedyPath:
+    """Return the path of backward elimination on a `centred` problem, from ``most`` columns at most.
+
+    It begins from the columns that are no combination of those before them; where there are more than ``most``, from
+    the first ``most`` that forward selection takes.
+    """
+    if (columns := independent(problem.A, most)) is None:
+        forward = forward_path(problem)
+        forward.reaches(most)
+        columns = np.sort(np.array(forward.order[:most], dtype=int))
+    m = len(columns)
+    R = upper_triangle(np.column_stack([problem.A[:, columns], problem.b]))  # [R z; 0 rest] of A = QR, z = Q'b
+    U = np.ascontiguousarray(dtrtri(R[:m, :m])[0]) if m else np.zeros((0, 0))
+    rest = R[m:, m]
+    return GreedyPath(U, R[:m, m], columns, largest=False, rss=float(rest @ rest), floor=problem.floor)
+
+
+def independent(A: np.ndarray, most: int) -> np.ndarray | None:
+    """Return the columns, in their order, that are no combination of those before them; None if more than ``most``."""
+    first = min(most + 1, *A.shape)
+    distances = np.abs(np.diagonal(upper_triangle(A[:, :first])))  # of each column from the span of those before
+    if (distances > ALIASED).all():
+        if first > most:
+            return None
+        if first == A.shape[1]:
+            return np.arange(first)
+    Z, kept = A.T.copy(), list[int]()  # p x k
+    for j in range(len(Z)):
+        if (length := float(np.linalg.norm(Z[j]))) > ALIASED:
+            q = Z[j] / length
+            Z[j + 1 :] -= np.outer(Z[j + 1 :] @ q, q)
+            kept.append(j)
+            if len(kept) > most:
+                return None
+    return np.array(kept, dtype=int)
+
+
+class NonNegativeBackward:
+    """Columns removed one by one, each time the one whose absence raises the RSS least.
+
+    Columns at zero are removed first: they raise nothing. Let t > 0 be the coefficients of those left. Without column
+    j the others move by ``-t_j V_j / V_jj``, ``V = (A_P'A_P)^-1``, and the RSS rises by ``t_j² / V_jj``. That is the
+    fit where no coefficient becomes negative by it and an intercept at zero stays there. Elsewhere it bounds the rise
+    from below (with the intercept among the columns of V): such columns are fitted in the order of their bounds while
+    these can win.
+
+    The ``problem`` is from `with_intercept`. The path begins with all ``columns`` (features) that are not zero; where
+    more than ``most`` have a coefficient, with the first ``most`` that forward selection takes. ``order`` and ``rss``
+    are as for `GreedyPath`.
+    """
+
+    def __init__(self, problem: Triangular, most: int) -> None:
+        t = non_negative(problem)
+        self.columns = np.flatnonzero(problem.A[:, 1:].any(axis=0))
+        if np.count_nonzero(t[1:]) > most:
+            forward = NonNegativeForward(problem)
+            forward.reaches(most)
+            self.columns = np.sort(np.array(forward.order[:most], dtype=int))
+            t = non_negative(problem, np.isin(np.arange(len(t)), [0, *(self.columns + 1)]))
+        self.order, self.rss = list[int](), [problem.rss(t)]
+        self._limit, self._floor = optimal_limit(problem), problem.floor
+        self._left = self.columns  # features, in their order
+        kept = np.append(self.columns + 1, 0)
+        self._drop_idle(np.column_stack([problem.A[:, kept], problem.b]), t[kept])
+
+    def reaches(self, steps: int) -> bool:
+        """Go on until that many columns are removed; return False where none is left before."""
+        while len(self.order) < steps:
+            if len(self._left) == 0:
+                return False
+            self._remove(self._least())
+        return True
+
+    def _drop_idle(self, M: np.ndarray, t: np.ndarray) -> None:
+        """Remove the features at zero and reduce M, the columns of the features, the intercept and the target."""
+        idle = np.flatnonzero(t[:-1] == 0)
+        self.order += self._left[idle].tolist()
+        self.rss += [self.rss[-1]] * len(idle)
+        self._left, self._t = np.delete(self._left, idle), np.delete(t, idle)
+        self._R = upper_triangle(np.delete(M, idle, axis=1))  # m + 2 x m + 2
+
+    @property
+    def _used(self) -> int:
+        """The number of columns in use: the features left and, after them, the intercept unless it is at zero."""
+        return len(self._left) + int(self._t[-1] > 0)
+
+    def _remove(self, position: int) -> None:
+        """Remove a feature, given by position."""
+        self.order.append(int(self._left[position]))
+        self._left, self._t = np.delete(self._left, position), np.delete(self._t, position)
+        self._R = upper_triangle(np.delete(self._R, position, axis=1))
+        m, used = len(self._left), self._used
+        goal = dtrtrs(self._R[:used, :used], self._R[:used, -1])[0] if used else np.zeros(0)
+        if (goal > 0).all() and (used > m or self._gradient_of_intercept() <= self._limit):
+            self._t = np.append(goal, np.zeros(m + 1 - used))
+            self.rss.append(max(float(self._R[used:, -1] @ self._R[used:, -1]), self._floor))
+        else:
+            problem = self._problem()
+            t = non_negative(problem, start=self._t)
+            self.rss.append(problem.rss(t))
+            self._drop_idle(self._R, t)
+
+    def _gradient_of_intercept(self) -> float:
+        """Return the gradient of an intercept at zero, all features being in use."""
+        m = len(self._left)
+        return float(self._R[m, m] * self._R[m, m + 1])
+
+    def _problem(self) -> Triangular:
+        return Triangular(self._R[:, :-1], self._R[:, -1], np.ones(len(self._t)), self._floor)
+
+    def _least(self) -> int:
+        """Return the position of the feature whose absence raises the RSS least, the first of equals."""
+        m, used = len(self._left), self._used
+        t, inverse = self._t[:used], dtrtri(self._R[:used, :used])[0]
+        V = inverse @ inverse.T
+        spread = np.diagonal(V)
+        moved = t[:, None] - V * (t / spread)  # column j: without column j
+        np.fill_diagonal(moved, 0.0)
+        settled = (moved >= 0).all(axis=0)
+        if used == m:
+            d, length = inverse @ self._R[:m, m], max(self._R[m, m] ** 2, ALIASED**2)
+            settled &= self._gradient_of_intercept() + d * t / spread <= self._limit
+            spread = np.where(settled, spread, spread + d**2 / length)
+        bounds = (t**2 / spread)[:m]
+        rises = np.where(settled[:m], bounds, np.nan)
+        return first_of_least(bounds, lambda positions: rises[positions], self._rise_without)
+
+    def _rise_without(self, position: int) -> float:
+        """Return the RSS without a feature, given by position, less that with it."""
+        start, allowed = self._t.copy(), np.ones(len(self._t), dtype=bool)
+        start[position], allowed[position] = 0.0, False
+        problem = self._problem()
+        return problem.rss(non_negative(problem, allowed, start)) - self.rss[-1]
+
+
+def first_of_least(
+    bounds: np.ndarray, settled: Callable[[np.ndarray], np.ndarray], fitted: Callable[[int], float]
+) -> int:
+    """Return the index of the least value, the first of equals.
+
+    No value is below its bound, ``bounds`` (g,). ``settled`` returns the values at some indices, NaN where they need a
+    fit; ``fitted`` returns the value at one index by a fit, and is not called where the bound says it is not the least.
+    """
+    values, least = np.full(len(bounds), np.inf), np.inf
+    order = np.argsort(bounds, kind="stable")
+    for first in range(0, len(order), _AT_ONCE):
+        chunk = order[first : first + _AT_ONCE]
+        if bounds[chunk[0]] > close_to(least):
+            break
+        values[chunk] = settled(chunk)
+        open_ones = chunk[np.isnan(values[chunk])]
+        values[open_ones] = np.inf
+        least = float(min(least, values[chunk].min()))
+        for index in open_ones.tolist():
+            if bounds[index] <= close_to(least):
+                values[index] = fitted(index)
+                least = min(least, float(values[index]))
+    return int(np.argmax(values <= close_to(least)))
+
+
+def close_to(least: float) -> float:
+    """Return the largest value that counts as equal to the least."""
+    return least + TIES * abs(least)

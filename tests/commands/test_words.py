@@ -36,7 +36,7 @@ SHOWN = {
     "idle_w",
 }
 """Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
-`cus` measures by `masked.measure_sizes`, `need` says of a result whether it is sure enough."""
+`cus` measures by `measure.measure_sizes`, `need` says of a result whether it is sure enough."""
 FREE = {"dims", "time_unit", "measured_on"} | set(FIELDS)
 """Fields of a forecast, which takes them by name."""
 

@@ -12,7 +12,7 @@ import pytest
 import flopcast as fc
 from flopcast.errors import FlopcastError, ParameterError
 from flopcast.measuring.backend import SMS
-from flopcast.measuring.masked import MASK, measure_sizes
+from flopcast.measuring.measure import MASK, measure_sizes
 
 WORK = {4096: 30400.0, 64: 30.4}
 """Microseconds of one unit, by m."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import enet_path
 
-from flopcast.models.linear.penalty_path import ActiveSet
+from flopcast.models.linear.regularised import ActiveSet
 
 ALPHAS = np.geomspace(1, 1e-4, 20)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from flopcast.models.linear.nnls_forward import NonNegativeForward
-from flopcast.models.linear.stepwise_paths import NonNegativeBackward, first_of_least
+from flopcast.models.linear.stepwise import NonNegativeBackward, first_of_least
 from flopcast.models.linear.triangular import with_intercept
 from flopcast.tests.models.linear.oracles.problems import Problem, counters, factor_counters
 from flopcast.tests.models.linear.oracles.slow_stepwise import parts_at, slow_path

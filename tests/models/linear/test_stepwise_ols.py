@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopcast.models.linear.stepwise_paths import backward_path, forward_path, independent
+from flopcast.models.linear.stepwise import backward_path, forward_path, independent
 from flopcast.models.linear.triangular import centred
 from flopcast.tests.models.linear.oracles.problems import Problem, counters, factor_counters
 from flopcast.tests.models.linear.oracles.slow_stepwise import design, parts_at, slow_path
