@@ -44,7 +44,7 @@ from ..arrays import BoolArray, FloatArray
 from ..hardware import GPU, all_gpus
 from ..operators.kinds.serving_run import gpus as gpus_of
 from ..operators.kinds.serving_run import together
-from ..operators.work import BITS, as_numbers, numbers, texts
+from ..operators.work import BITS, as_numbers, canonical_dtypes, numbers, texts
 
 LAYER_US: Final = 27.0
 """Launches and small kernels of a layer, per step: vLLM on MI300X (`workloads/constants.toml`, ``serving.layers``)."""
@@ -173,7 +173,7 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     bits = np.array([_SCALED_BITS if BITS.get(w) == 4 else BITS.get(w, np.nan) for w in texts(frame, "dtype_b")])
     size = bits / 8.0
     plain = np.where((bits < 8) & mixture, _WIDE, size)  # a checkpoint of 4 bits keeps the attention of mixtures wide
-    kept = np.array([BITS.get(word, 0) / 8.0 for word in texts(frame, "dtype_kv")])
+    kept = np.array([BITS.get(word, 0) / 8.0 for word in canonical_dtypes(pd.Series(texts(frame, "dtype_kv")))])
     kept = np.where(kept > 0, kept, np.where(bits <= 8, 1.0, _WIDE))
     bandwidth, memory, link, rate, wide = _rates(frame, own)
     others = total - routed - attention - embedding  # dense and shared feed-forward parts

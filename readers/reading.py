@@ -869,4 +869,6 @@ def _unusable(rejected: pd.DataFrame, columns: Collection[str]) -> DataError:
     told = f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
     if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
         told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
+    elif first["reason"] == "missing-dimension" and not columns:
+        told += f": give default {first['detail']}=VALUE"
     return DataError(told, source=str(first["source"]))

@@ -36,6 +36,7 @@ _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
 _LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
 _LONGEST: Final = 200  # letters of a label
+_ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm", "openai": ""}
 Record = Mapping[str, Any]
 
 
@@ -49,7 +50,7 @@ class _Runs(Reader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise an object, or a list of them, with the keys of the format."""
-        start = head.lstrip()[:1]
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]  # a mark of the byte order, as PowerShell writes it
         return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
 
     def columns(self, record: Record) -> dict[str, Any]:
@@ -67,6 +68,8 @@ class _Runs(Reader):
             found = {name: value for name, value in self.columns(record).items() if value is not None}
             own = {name: value for name, value in _labels(record, self.taken).items() if name not in _KNOWN}
             labels |= dict.fromkeys(own)
+            if number(record.get("completed")) == 0:
+                row |= {DEFECT: "nothing-completed", DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed"}
             rows.append(own | found | row)
         return _table(pd.DataFrame(rows), tuple(labels), options)
 
@@ -80,7 +83,14 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
         rows["duration_us"] = np.nan
     times = pd.to_numeric(rows["duration_us"], errors="coerce")
     rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
+    untimed = rows["duration_us"].isna() & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True)
+    if untimed.any():
+        rows.loc[untimed, DEFECT] = "no-token-times"
     notes = list[Note]()
+    failed = pd.to_numeric(rows["failed"], errors="coerce") if "failed" in rows else pd.Series(dtype="float64")
+    if some := int((failed > 0).sum()):
+        text = f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times are of the others"
+        notes.append(Note(remark("requests-failed", text, failed=int(failed.sum())), some))
     if alone := int(as_text(rows["tp"]).eq("").sum() if "tp" in rows else len(rows)):
         text = "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says otherwise"
         notes.append(Note(remark("tp-assumed", text), alone))
@@ -138,11 +148,28 @@ def _mean(total: object, count: object) -> float | None:
 
 
 def _under_way(record: Record, most: object, latency_ms: object) -> float | None:
-    """Return the requests under way: what the client allows at most, else by Little's law throughput times latency."""
-    if (allowed := number(most)) is not None:
-        return allowed
-    rate, latency = number(record.get("request_throughput")), number(latency_ms)
-    return max(1.0, float(round(rate * latency / 1e3))) if rate is not None and latency is not None else None
+    """Return the requests under way: what the client allows, all of fewer requests, or throughput times latency.
+
+    The last, by Little's law, is the mean. It holds where the client allows any number, and where requests come at a
+    rate of their own and are fewer than it allows.
+    """
+    allowed, rate, latency = number(most), number(record.get("request_throughput")), number(latency_ms)
+    mean = max(1.0, float(round(rate * latency / 1e3))) if rate is not None and latency is not None else None
+    if allowed is None:
+        return mean
+    paced = record.get("request_rate") is not None and str(record["request_rate"]).lower() not in ("inf", "infinity")
+    others = (number(record.get("num_prompts")), mean if paced else None)
+    return min([allowed, *(one for one in others if one is not None)])
+
+
+def _engine(word: object) -> str | None:
+    """Return an engine by what clients call it or its way of being asked, None for an endpoint of any engine.
+
+    >>> _engine("tensorrt-llm"), _engine("sglang-oai-chat"), _engine("openai-chat")
+    ('trtllm', 'sglang', None)
+    """
+    first = str(word or "").lower().removeprefix("dynamo-").split("-")[0]
+    return _ENGINES.get(first, first) or None
 
 
 def _inner(record: Record, name: str) -> Record:
@@ -163,11 +190,11 @@ class VllmServeReader(_Runs):
     marks = (b"tokenizer_id", b"request_throughput", b"total_input_tokens")
     taken = frozenset(
         {"model_id", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens", "mean_ttft_ms"}
-        | {"mean_tpot_ms", "output_throughput", "engine", "tp", "dp", "ep", "pp", "device"}
+        | {"mean_tpot_ms", "output_throughput", *_KNOWN, "version", "tensor_parallel_size"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
-        """Return the run; ``--metadata tp=8 device=MI300X`` stands in the record and is read."""
+        """Return the run; ``--metadata tp=8 device=MI300X version=0.11.0`` stands in the record and is read."""
         answer, ttft, tpot = (
             _mean(record.get("total_output_tokens"), record.get("completed")),
             number(record.get("mean_ttft_ms")),
@@ -177,9 +204,11 @@ class VllmServeReader(_Runs):
         if latency is None and None not in (answer, ttft, tpot):
             latency = ttft + (answer - 1) * tpot  # pyrefly: ignore[unsupported-operation]
         return {
-            **{name: record.get(name) for name in ("tp", "dp", "ep", "pp", "device", "dtype_a", "dtype_b")},
+            **{name: record.get(name) for name in _KNOWN},
+            "tp": _first(record, "tp", "tensor_parallel_size"),
             "model": record.get("model_id"),
-            "engine": record.get("engine") or "vllm",
+            "engine": record.get("engine") or _engine(record.get("backend")) or "vllm",
+            "engine_version": _first(record, "engine_version", "version"),
             "client": "vllm bench serve",
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": answer,
@@ -195,30 +224,42 @@ class SglangServeReader(_Runs):
     """Results of SGLang's ``bench_serving``: a line for each run."""
 
     name = "SGLang bench_serving JSONL"
-    marks = (b"sharegpt_output_len", b"request_throughput", b"mean_ttft_ms")
+    marks = (b"backend", b"sharegpt_output_len")  # what the server says of itself follows, and may be long
     taken = frozenset(
         {"model", "model_id", "backend", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens"}
         | {"mean_ttft_ms", "mean_tpot_ms", "output_throughput", "server_info"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
-        """Return the run; what the server says of itself (``server_info``) has model and parallelism."""
+        """Return the run; what the server says of itself (``server_info``) has model and parallelism.
+
+        With ``enable_dp_attention`` its ``dp_size`` is of copies of the attention, else of replicas that share the
+        requests, of which the run is one. Where prompts are apart the server is the one that writes answers.
+        """
         server = _inner(record, "server_info")
+        apart = isinstance(server.get("decode"), list) and bool(server["decode"])
+        server = server["decode"][0] if apart else server
+        tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
+        copies = dp if server.get("enable_dp_attention") else 1.0
+        users = _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
+        tokens = number(record.get("output_throughput"))
         return {
             "model": _first(record, "model", "model_id") or _first(server, "model_path", "served_model_name"),
-            "engine": str(record.get("backend") or "sglang").split("-")[0],
+            "engine": _engine(record.get("backend") or "sglang"),
             "engine_version": server.get("version"),
             "client": "sglang bench_serving",
-            "tp": server.get("tp_size"),
+            "tp": tp and tp / copies,
+            "dp": copies,
+            "apart": "yes" if apart else "",
             "pp": server.get("pp_size"),
             "ep": server.get("ep_size"),
             "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
-            "concurrency": _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms")),
+            "concurrency": users and max(1.0, users * copies / dp),
             "ttft_ms": number(record.get("mean_ttft_ms")),
             "tpot_ms": number(record.get("mean_tpot_ms")),
-            "output_tokens_per_s": number(record.get("output_throughput")),
+            "output_tokens_per_s": tokens and tokens * copies / dp,
         }
 
 
@@ -243,13 +284,17 @@ class AiperfReader(_Runs):
             "input_len": None if lengths[0] is None else float(round(lengths[0])),
             "output_len": None if lengths[1] is None else float(round(lengths[1])),
             "concurrency": _under_way(
-                {"request_throughput": self._average(record, "request_throughput")},
+                {
+                    "request_throughput": self._average(record, "request_throughput"),
+                    "request_rate": load.get("request_rate"),
+                },
                 users,
                 self._average(record, "request_latency"),
             ),
             "ttft_ms": self._average(record, "time_to_first_token"),
             "tpot_ms": self._average(record, "inter_token_latency"),
             "output_tokens_per_s": self._average(record, "output_token_throughput"),
+            "failed": self._average(record, "error_request_count"),
         }
 
     def _average(self, record: Record, name: str) -> float | None:
@@ -265,34 +310,35 @@ class InferenceXReader(_Runs):
     """Results of InferenceX (InferenceMAX): a record for each setting, times in seconds."""
 
     name = "InferenceX JSON"
-    marks = (b"hw", b"conc", b"mean_ttft", b"framework")
+    marks = (b"conc", b"mean_ttft", b"framework")
     taken = frozenset(
         {"hw", "conc", "isl", "osl", "model", "framework", "precision", "tp", "ep", "dp_attention", "disagg"}
         | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu", "spec_decoding"}
-        | {"decode_tp", "decode_ep", "decode_dp_attention"}
+        | {"decode_tp", "decode_ep", "decode_dp_attention", "device", "pp", "decode_pp"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
-        cut = {name: _first(record, name, f"decode_{name}") for name in ("tp", "ep", "dp_attention")}
+        cut = {name: _first(record, name, f"decode_{name}") for name in ("tp", "pp", "ep", "dp_attention")}
         tp, ep = number(cut["tp"]), number(cut["ep"])
         drafted = str(record.get("spec_decoding") or "none").lower()
-        engine = str(record.get("framework") or "").lower().removeprefix("dynamo-")
         copies = str(cut["dp_attention"]).lower() == "true"
         precision = str(record.get("precision", "")).lower()
         a, b, _ = FORMATS.get(precision, (precision, precision, ""))
         per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
+        gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
         return {
-            "device": str(record.get("hw", "")).split("-")[0] or None,
+            "device": str(_first(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
-            "engine": _ENGINES.get(engine, engine) or None,
+            "engine": _engine(record.get("framework")),
             "client": "inferencex",
-            "variant": None if drafted == "none" else drafted,
+            "variant": None if drafted in ("none", "false") else drafted,
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,
             "dp": tp if copies else 1.0,
+            "pp": cut["pp"],
             "ep": ep,
             "apart": "yes" if str(record.get("disagg")).lower() == "true" else "",
             "input_len": number(record.get("isl")),
@@ -305,7 +351,6 @@ class InferenceXReader(_Runs):
         }
 
 
-_ENGINES: Final = {"trt": "trtllm"}
 _SAMPLE: Final = frozenset({"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"})
 _CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,9})\b")
 _MEASURED = re.compile(r"measured=(\d{4}-\d{2}-\d{2})")

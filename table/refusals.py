@@ -43,6 +43,8 @@ REASONS: Final = {
     "transpositions-disagree": "operator and parameters disagree in their transpositions",
     "unknown-model": "figures of the model are not known",
     "not-a-run": "no record of a run",
+    "nothing-completed": "no request was completed",
+    "no-token-times": "no mean time above zero to the first token, or none per further one",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",
     "group-sizes-not-given": "grouped GEMM: the line does not give the sizes of its groups",

@@ -52,10 +52,13 @@ def figures(model: Architecture) -> dict[str, float]:
 @cache
 def _figures_of(name: str) -> dict[str, float] | str:
     """Return the figures of a model by its name, or why there are none."""
-    try:
-        return figures(find(name))
-    except DataError as error:
-        return str(error)
+    why = ""
+    for word in dict.fromkeys((name, name.rstrip("/").rpartition("/")[2])):  # of a path of the server, the last part
+        try:
+            return figures(find(word))
+        except DataError as error:
+            why = why or str(error)
+    return why
 
 
 def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

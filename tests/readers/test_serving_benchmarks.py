@@ -72,6 +72,68 @@ def test_each_client_gives_its_setting_and_its_times(tmp_path: Path) -> None:
     assert row[["tp", "dp", "ep", "apart", "variant"]].tolist() == [4.0, 1.0, 2.0, "yes", "mtp"]
 
 
+SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_attention": True, "kv_cache_dtype": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        # as many as the client allows, unless fewer come or there are no more
+        (VLLM | {"max_concurrency": 256}, {"concurrency": 160}),
+        (VLLM | {"max_concurrency": 256, "request_rate": 2.0}, {"concurrency": 16}),
+        (SGLANG | {"max_concurrency": 256}, {"concurrency": 15}),
+        (VLLM | {"max_concurrency": 64, "request_rate": "inf"}, {"concurrency": 64}),
+        # a client asks other engines than its own
+        (VLLM | {"backend": "sglang"}, {"engine": "sglang"}),
+        (VLLM | {"backend": "tensorrt-llm"}, {"engine": "trtllm"}),
+        (VLLM | {"backend": "openai-chat"}, {"engine": "vllm"}),
+        (SGLANG | {"backend": "trt"}, {"engine": "trtllm"}),
+        (SGLANG | {"backend": "sglang-oai-chat"}, {"engine": "sglang"}),
+        # what the user states beside a run of vLLM
+        (
+            VLLM | {"version": "0.11.0", "dtype_kv": "fp8", "dp": "2"},
+            {"engine_version": "0.11.0", "dtype_kv": "fp8", "dp": 2},
+        ),
+        ({name: one for name, one in VLLM.items() if name != "tp"} | {"tensor_parallel_size": "4"}, {"tp": 4}),
+        # copies of the attention, replicas, and the server that writes answers
+        (SGLANG | {"server_info": SERVER}, {"tp": 1, "dp": 8, "concurrency": 15, "output_tokens_per_s": 768}),
+        (
+            SGLANG | {"server_info": SERVER | {"enable_dp_attention": False, "dp_size": 3}},
+            {"tp": 8, "dp": 1, "concurrency": 5, "output_tokens_per_s": 256},
+        ),
+        (SGLANG | {"server_info": {"decode": [SERVER], "prefill": [SERVER]}}, {"apart": "yes", "dp": 8}),
+        (SGLANG | {"server_info": SERVER | {"long": "x" * 70_000}}, {"tp": 1}),
+        (INFERENCEX | {"pp": 2, "tp": 4}, {"pp": 2, "dp": 4, "output_tokens_per_s": 3200}),
+        (INFERENCEX | {"spec_decoding": "false"}, {"variant": ""}),
+        (
+            {name: one for name, one in INFERENCEX.items() if name != "hw"} | {"device": "mi325x"},
+            {"device": "MI325X"},
+        ),
+        (VLLM | {"model_id": "/models/Llama-3.1-70B-Instruct"}, {"layers": 80}),
+    ],
+)
+def test_clients_are_read_as_they_write(tmp_path: Path, record: dict[str, Any], expected: dict[str, Any]) -> None:
+    row = read(tmp_path, record).frame.iloc[0]
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_failed_requests_are_told_of(tmp_path: Path) -> None:
+    (note,) = [note for note in read(tmp_path, VLLM | {"failed": 40}).notes if note.code == "requests-failed"]
+    assert "40 requests failed" in note.text
+    failed = AIPERF | {"error_request_count": {"unit": "requests", "avg": 3.0}}
+    assert "requests-failed" in [note.code for note in read(tmp_path, failed, engine="vllm").notes]
+    with pytest.raises(DataError, match=r"no request was completed \(160 failed\)"):
+        read(tmp_path, VLLM | {"completed": 0, "failed": 160})
+    with pytest.raises(DataError, match="no mean time above zero to the first token"):
+        read(tmp_path, VLLM | {"mean_tpot_ms": None})
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_a_result(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_text("\ufeff" + json.dumps(VLLM))
+    assert len(fc.read(file, default={"device": "MI300X", "dtype_a": "fp8"}).frame) == 1
+
+
 def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:
     found = read(tmp_path, VLLM)
     assert found.frame["p99_ttft_ms"].tolist() == ["400.0"]
@@ -83,7 +145,7 @@ def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:
 def test_runs_that_do_not_say_their_gpus_are_named(tmp_path: Path) -> None:
     codes = [{note.code for note in read(tmp_path, AIPERF, engine="vllm", **tp).notes} for tp in ({}, {"tp": "4"})]
     assert ["tp-assumed" in one for one in codes] == [True, False]
-    with pytest.raises(DataError, match="engine"):
+    with pytest.raises(DataError, match="give default engine=VALUE"):
         read(tmp_path, AIPERF)
     lacking = read(tmp_path, [SGLANG | {"total_input_tokens": None}, SGLANG])
     assert lacking.rejected_at == {"missing-dimension": "result.json:1, input_len"}
@@ -97,7 +159,7 @@ def test_what_is_no_run_is_refused_and_the_others_are_read(tmp_path: Path) -> No
     assert len(found.frame) == 1
     assert dict(zip(found.rejected["source"], found.rejected["reason"], strict=True)) == {
         "runs.jsonl:2": "not-a-run",
-        "runs.jsonl:3": "no-duration",
+        "runs.jsonl:3": "no-token-times",
     }
 
 

@@ -106,7 +106,8 @@ def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_
     assert isinstance(own, ServingModel)
     assert own.about["refused"] == {}
     file.write_text(json.dumps([run, run | {"model_id": "llama-99b"}, run | {"mean_ttft_ms": -90.0}]))
-    assert calibrate(file, prior=str(prior), default=stated).about["refused"] == {"unknown-model": 1, "no-duration": 1}
+    refused = calibrate(file, prior=str(prior), default=stated).about["refused"]
+    assert refused == {"unknown-model": 1, "no-token-times": 1}
     assert own.runs.iloc[-1][["device", "dtype_a", "tp"]].tolist() == ["MI300X", "fp8", 8]
 
 
