@@ -37,15 +37,15 @@ from .api.scaling import Scaling as Scaling
 from .api.scaling import scale as scale
 from .api.scaling import scale_counters as scale_counters
 from .api.scaling import scale_devices as scale_devices
+from .api.scaling import scale_facts as scale_facts
 from .api.scaling import scale_misses as scale_misses
-from .api.showing import scale_facts as scale_facts
-from .api.showing import show as show
 from .api.tables import Measurements as Measurements
 from .api.tables import read as read
 from .api.tables import schema as schema
 from .api.targets import train_each as train_each
 from .api.training import Run as Run
 from .api.training import load as load
+from .api.training import show as show
 from .api.training import train as train
 from .api.validating import Validation as Validation
 from .api.validating import validate as validate

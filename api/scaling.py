@@ -1,6 +1,7 @@
 """Performance at other sizes: predicted from small scale models, or read off devices that were measured.
 
 `scale` predicts, `scale_devices` judges; both return results with plain tables, figures, a page and a folder.
+`scale_facts` reproduces what was published.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import pandas as pd
 from ..errors import DataError, ParameterError, check_margin, check_number
 from ..readers.files import text
 from ..report.formats import counted
-from ..report.html import Shown
+from ..report.html import Answer, Shown
 from ..report.notebook import framed
-from ..report.scaling import devices_document, predictions_document
+from ..report.scaling import devices_document, predictions_document, published_document
 from ..scaling.counted import counted_rows, miss_rates
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
 from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
+from ..scaling.trials import published_trials, reproduction
 from ..table.conditions import Where
 from .devices import Device, device
 from .tables import Data, items, load_measurements, names_of
@@ -370,3 +372,15 @@ def scale_devices(
         notes=read.notes,
     )  # fmt: skip
     return MeasuredScaling(found.measured, found.families, found.verdicts, found.limits, found.notes)
+
+
+def scale_facts() -> Answer:
+    """Return the published results of scale models, reproduced from the published simulations.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> "trials" in fc.scale_facts().document().data
+    True
+    """
+    return Answer(published_document(reproduction(), published_trials()))

@@ -35,10 +35,12 @@ from ..report.document import Bar, Bars, origin
 from ..report.formats import percent
 from ..report.html import Answer, page, slid
 from ..report.notebook import Figures, framed, notebook_progress
-from ..report.run_folder import REPORT, check_run_folder, read_run, write_run
-from ..report.training import left_out, training_document
+from ..report.run_folder import REPORT, check_run_folder, read_metrics, read_run, write_run
+from ..report.training import left_out, seal_document, training_document
 from ..report.training import metric as label_of
 from ..report.what_if import what_if
+from ..sealing import SIGNATURE, signed_by
+from ..sealing import check as check_seal
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
@@ -581,3 +583,65 @@ def trained_model(trained: Trained) -> TrainedModel:
 def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
     saved = artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest)))
     return TrainedModel.of(saved, prior=trained.prior)
+
+
+def show(
+    run: str | Path | Run,
+    *,
+    every: bool = False,
+    top: int = 10,
+    plot: bool = False,
+    verify: bool = False,
+    signers: str | Path | None = None,
+) -> Answer:
+    """Return the tables of a saved run; no model is loaded.
+
+    Parameters
+    ----------
+    run : path or Run
+        The folder that `train` wrote, or what it returned.
+    every : bool
+        All tables, and not the first screen alone.
+    top : int
+        Features to name.
+    plot : bool
+        Whether inlier curves, and observed against predicted, are drawn for terminals.
+    verify : bool
+        The files of the run with their SHA-256 in place of its tables; one that is not sealed is refused.
+    signers : path, optional
+        With ``verify``: allowed signers (ssh-keygen), one of whom must have signed.
+
+    Raises
+    ------
+    ArtifactError
+        The folder is missing, foreign, damaged, or not as it was sealed.
+    ParameterError
+        ``signers`` without ``verify``.
+
+    Examples
+    --------
+    >>> import tempfile, flopcast as fc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1).save(folder)
+    ...     [one["scheme"] for one in fc.show(folder).document().data["cv"]]
+    ['kfold', 'grouped']
+    """
+    if not isinstance(run, str | Path):
+        if verify or signers is not None:
+            raise ParameterError("run", "must be the folder of a run to verify: a Run has no seal")
+        if not isinstance(run, Run):
+            raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
+        told = training_document(run.metrics, run.predictions, rank=top, run=run.folder, saved=run.folder is not None,
+                                 every=every, plot=plot)  # fmt: skip
+        return Answer(told)
+    folder = Path(run)
+    if signers is not None and not verify:
+        raise ParameterError("signers", "belongs to verify")
+    manifest = check_seal(folder) if verify and folder.is_dir() else None
+    metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
+    if not verify:
+        return Answer(training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot))
+    if manifest is None:
+        raise ArtifactError(f"{folder} has no seal to verify: it is of an earlier version, train again")
+    signer = None if signers is None else signed_by(folder, Path(signers))
+    return Answer(seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists()))

@@ -108,7 +108,7 @@ def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: 
     """Reproduce the published results from the published data."""
     check_output(out, FILES)
     opt.announce("fitting the published simulations", quiet=as_json)
-    from ..api.showing import scale_facts
+    from ..api.scaling import scale_facts
     from ..report.html import save_page
     from ..report.terminal import show
 

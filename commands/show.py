@@ -38,8 +38,8 @@ def command(
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to --verify")
     read_metrics(run)
-    from ..api import showing  # here: what it imports takes time, and the folder is checked before
+    from ..api import training  # here: what it imports takes time, and the folder is checked before
     from ..report.terminal import show
 
-    found = showing.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
+    found = training.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
     show(found.document(), as_json=as_json)

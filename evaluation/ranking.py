@@ -28,7 +28,7 @@ from .metrics import ape, finite
 
 P_VALUE: Final = "p-value"
 RSS: Final = "RSS decrease (%)"
-PERMUTATION: Final = "points of error when shuffled"
+PERMUTATION: Final = "permutation importance (points of error)"
 SIGNIFICANT: Final = 0.05  # features with a larger p-value are not told from noise
 LEAST_GROUPS: Final = 8  # fewer leave too few for either half to choose or to test by
 FOLDS: Final = 3  # of groups, for what shuffling costs: each is predicted by a fit to the other two

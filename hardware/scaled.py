@@ -47,7 +47,8 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     share = Fraction(int(size), units)
     cus = share * int(gpu.require("cus"))
     if cus.denominator != 1:
-        raise DataError(f"{size} {_words(by)} of {gpu.name} have no whole number of compute units ({float(cus):g})")
+        named = "compute units" if by == "cus" else "chiplets"
+        raise DataError(f"{size} {named} of {gpu.name} have no whole number of compute units ({float(cus):g})")
     if share == 1:
         return gpu
     factor = float(share)
@@ -103,7 +104,3 @@ def _whole(count: int | None, share: Fraction) -> int | None:
     if count is None or (part := share * count).denominator != 1:
         return None
     return int(part)
-
-
-def _words(by: By) -> str:
-    return "compute units" if by == "cus" else "chiplets"

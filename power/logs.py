@@ -86,15 +86,15 @@ _SHARE: Final = 0.05  # of the gaps, that may be otherwise: a logger stalls now 
 Row = dict[str, Any]
 
 
-def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) -> pd.DataFrame:
+def read_power_log(path: Path | str) -> pd.DataFrame:
     """Return the readings of a power log.
 
-    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are. ``units`` are
-    by column of the file (without the unit in its header), where neither header nor cells state one and it is not the
-    usual one (W, MHz, °C, %). One row per reading, in the order of the file: `time_ns` (int64; Int64 and missing where
-    the log has no time), `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come),
-    `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`, `memory_clock_mhz`,
-    `temperature_c`, `utilisation` that the log has, NaN where a reading lacks one. Readings without power are left out.
+    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are. Where neither
+    header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row per reading, in the order of the file:
+    `time_ns` (int64; Int64 and missing where the log has no time), `gpu` (number; GPUs that only a UUID or bus
+    address tells apart are numbered as they come), `component` ("total" but for generic logs), `power_w`; then those of
+    `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation` that the log has, NaN where a reading lacks one.
+    Readings without power are left out.
 
     In `attrs`: `format`; `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also
     is where GPUs differ; `clock`, what `time_ns` is: "epoch" (since 1970), "local time" (the log names no zone:
@@ -105,12 +105,10 @@ def read_power_log(path: Path | str, *, units: Mapping[str, str] | None = None) 
     Raises DataError: the file cannot be read, is of no known format, states a unit that is none of that quantity, has a
     cell that is no number, no reading with power, or readings of a GPU out of order.
     """
-    return power_log(text(Path(path)), str(path), units=units)
+    return power_log(text(Path(path)), str(path))
 
 
-def power_log(
-    content: str, source: str, *, units: Mapping[str, str] | None = None, powerless: bool = False
-) -> pd.DataFrame:
+def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataFrame:
     """Return the readings of a power log given as text; see `read_power_log`. Errors call it `source`.
 
     With `powerless` readings without power are kept, `power_w` missing, and a log without any is no error.
@@ -122,7 +120,7 @@ def power_log(
     if not rows:
         raise DataError(f"a log of {name} without a reading", source=source)
     commas = _read_commas(rows, source)
-    table = _table(rows, name, {key.lower(): unit for key, unit in (units or {}).items()}, powerless, source)
+    table = _table(rows, name, powerless, source)
     kept = table if powerless else table[table["power_w"].notna()].reset_index(drop=True)
     kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut, "decimal_commas": commas}
     _check_order(kept, source)
@@ -249,7 +247,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
     return row
 
 
-def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool, source: str) -> pd.DataFrame:
+def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataFrame:
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
     gpus = _gpu_numbers(rows, keys, source)
     power: dict[int, tuple[str, str]] = {}  # of each GPU its name and what it is: GPUs of one node may state others
@@ -260,11 +258,8 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
     chosen = {column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()}
-    for stated in units:
-        if stated not in keys:
-            raise DataError(f"unit stated for {stated!r}, a column that the log does not have", source=source)
     values = {
-        column: [_number(column, row.get(keys[key]), *_unit(keys[key], units), source) for row in rows]
+        column: [_number(column, row.get(keys[key]), *_split(keys[key]), source) for row in rows]
         for column, key in chosen.items()
         if key
     }
@@ -277,7 +272,7 @@ def _table(rows: list[Row], name: str, units: Mapping[str, str], powerless: bool
             raise DataError(problem, source=source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
     watts = [
-        _number("power_w", row.get(keys[power[gpu][0]]), *_unit(keys[power[gpu][0]], units), source)
+        _number("power_w", row.get(keys[power[gpu][0]]), *_split(keys[power[gpu][0]]), source)
         if gpu in power
         else np.nan
         for row, gpu in zip(rows, gpus, strict=True)
@@ -308,12 +303,6 @@ def _first(cell: Any) -> Any:
         parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
         return next((part for part in parts if _VALUE.match(part)), None)
     return next((one for one in cell if _present(one)), None) if isinstance(cell, list) else cell
-
-
-def _unit(header: str, units: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name of a column and its unit, the stated one before that of the header."""
-    name, unit = _split(header)
-    return name, units.get(name, unit)
 
 
 def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:

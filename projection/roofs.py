@@ -39,7 +39,7 @@ from .split import CATEGORIES, COMMUNICATION, DEVICE
 from .whole_trace import CATEGORY, FACTOR, Projection
 
 HOST, TARGET = SIDES = ("measured", "projected")  # what the columns of the host, and of the target, begin with
-COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ROOFS = ("compute", "memory", "link", "CPU")
+COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ("compute", "memory", "link", "CPU")
 RATES: Final = ("tflops", "gbs", "efficiency", "memory_share", "link_share")
 """Columns of `rates_of` without their side: TFLOP/s, GB/s, and the shares of the peak, the bandwidth and the links."""
 BINS: Final = 120  # bins of a strip
@@ -96,7 +96,7 @@ class Strip:
 
     gpu: str  # its name
     edges_us: FloatArray  # from the beginning of the trace as replayed; shape (n_bins + 1,)
-    # `ROOFS` -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape (n_bins,)
+    # roof -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape (n_bins,)
     shares: Mapping[str, FloatArray]
     step: int | None  # number of the profiler's step that this is, None for the whole trace
 

@@ -182,6 +182,7 @@ class Ranked(Struct):
     feature: Text
     measure: Text
     value: Number | None = None
+    significant: bool | None = None
     selected: Count | None = None
     folds: Count | None = None
     sign: Text | None = None

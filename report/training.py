@@ -484,7 +484,9 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 
     found: dict[str, list[Metrics]] = {}
     for entry in ranking:
-        if entry.get("value") or (entry.get("value") == 0 and "p-value" in str(entry["measure"])):  # 0: adds nothing
+        if entry.get("value") or (
+            entry.get("value") == 0 and entry.get("significant") is not None
+        ):  # no p-value of 0: adds nothing
             found.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
         Column("#", "number"), Column("feature", "name"), Column("value", "number"), Column("sign"),

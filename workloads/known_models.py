@@ -79,11 +79,6 @@ def quantised(name: str) -> list[str]:
     return [one for one in names() if one.startswith(f"{name}-") and FORMATS.fullmatch(one[len(name) + 1 :])]
 
 
-def published_billions() -> dict[str, float]:
-    """Return the published weights of each known model, in billions."""
-    return {name: _table(_table(name).get("like", name))["billions"] for name in _texts()}
-
-
 @lru_cache(maxsize=256)
 def _called(name: str) -> Architecture | None:
     """Return the known model of a name: the longest that it begins with, if what follows changes no shape."""

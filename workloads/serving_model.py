@@ -610,9 +610,3 @@ def doubted(missed: FloatArray, setting: np.ndarray) -> FloatArray:
 
 def _factor(spread: float) -> float:
     return float(np.exp(NINETY_PERCENT * spread))
-
-
-def runs_to_measure(rows: pd.DataFrame) -> Sequence[int]:
-    """Return of settings that differ in the requests under way alone the two to measure: the fewest and the most."""
-    users = as_numbers(rows, "concurrency")
-    return (int(np.argmin(users)), int(np.argmax(users)))

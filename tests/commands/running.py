@@ -31,7 +31,7 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
 
     Published simulations are predicted by one law.
     """
-    patch.setattr("flopcast.api.showing.published_trials", hasty_trials)
+    patch.setattr("flopcast.api.scaling.published_trials", hasty_trials)
     for module in (checking, devices, law_comparison, linear_scaling):
         patch.setattr(module, "bootstrap", lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}))
 

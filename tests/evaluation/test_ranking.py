@@ -123,7 +123,7 @@ def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(data: tuple[p
     rows = Rows(X, y, np.repeat(np.arange(12), 10).astype(str), pd.DataFrame(index=X.index))
     assert min(permutation_importance(Memory().fit(X, y), X, y).values()) > 50
     assert ranking(rows, Candidate("memory", Memory(), "measured time"), "grouped", 0) == [
-        {"feature": name, "measure": "points of error when shuffled, groups left out, memory", "value": 0.0,
+        {"feature": name, "measure": "permutation importance (points of error), groups left out, memory", "value": 0.0,
          "significant": None, "model": "memory", "selected": None, "folds": 3, "sign": ""}
         for name in X
     ]  # fmt: skip
