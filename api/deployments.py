@@ -26,6 +26,7 @@ from ..workloads.deployments import ENGINES, Choice, Question, choose
 from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
 from ..workloads.serving_model import FILE as OWN
 from ..workloads.serving_model import load, served
+from ..workloads.setting import most_weights
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -142,8 +143,12 @@ def deployments(
         fields["rate"] = quantity("rate", known["rate"], PER_SECOND)
     if "memory_utilisation" in known:
         fields["memory_utilisation"] = quantity("memory_utilisation", known["memory_utilisation"], {"": 1.0})
+    found = known_models.find(model if not isinstance(model, PathLike) else Path(model))
+    named = known_models.format_in(model) if isinstance(model, str) else None
+    if named and not (found.formats and most_weights(found) == named):
+        known.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
     question = Question(
-        model=known_models.find(model if not isinstance(model, PathLike) else Path(model)),
+        model=found,
         gpus=gpus,
         price=check_priced(price, gpus),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),

@@ -51,10 +51,13 @@ def deployments_document(choice: Choice, level: float) -> Document:
     }
     work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
     rate = "" if asked.rate is None else f", {figure(asked.rate)} requests a second"
+    # what to do next goes before what is to be known
+    narrower = [f"{note.text[0].upper()}{note.text[1:]}." for note in choice.remarks if note.code == "two-runs"]
+    others = [note for note in choice.remarks if note.code != "two-runs"]
     return Document(
         title=f"Serving {asked.model.name}",
         lead=f"{work}{rate}{_limits(asked)}; intervals of {100 * level:g} %",
-        opening=[_answer(choice), lines(_surer(choice)), Lines(remarked(choice.remarks), "list")],
+        opening=[_answer(choice), lines([*_surer(choice), *narrower]), Lines(remarked(others), "list")],
         sections=[
             Section("Throughput and speed", [Figure(partial(front_figure, choice), _FRONT, "ways")], "front", "Front"),
             Section("Any of them", _chooser(choice), "choose", "Choose"),
@@ -179,7 +182,8 @@ def _tables(choice: Choice) -> list[Part]:
     """Return the best ways: with every interval on pages, on terminals with those of the times."""
     asked = choice.question
     kept = f"the {_first(asked)} that holds, else the nearest" if asked.limited else f"the {_first(asked)} at each pace"
-    caption = f"{'Of each GPU, engine and number of GPUs' if asked.limited else 'Of each GPU'} {kept}."
+    each = "Of each GPU, engine and number of GPUs" if asked.limited else "Of each GPU"
+    caption = f"{each} {kept}. Tokens are output tokens."
     made = list[Part]()
     for medium in ("terminal", "page"):
         told = partial(_interval, digits=2, dots="…") if medium == "terminal" else _interval

@@ -29,10 +29,19 @@ _HARMLESS: Final = re.compile(
     r"|mlperf|v?\d+k?)"
 )
 """Words of a name that do not change the shape of a model."""
-FORMATS: Final = re.compile(
-    r"(?<![a-z0-9])(?:mx|nv)?(fp8|fp4)|(?<![a-z0-9])(int4|awq|gptq|w4a16|int8|w8a8)(?![a-z0-9])"
-)
+FORMATS: Final = re.compile(r"(?<![a-z0-9])(?:(?:mx|nv)?(fp8|fp4)|(int4|awq|gptq|w4a16|int8|w8a8|bf16)(?![a-z0-9]))")
 """What a name says of the format of the weights."""
+
+
+def format_in(name: str) -> str | None:
+    """Return the number format of the weights that the name of a model states, if it does.
+
+    >>> format_in("nvidia/Qwen3-235B-A22B-NVFP4"), format_in("Qwen2.5-72B-Instruct-AWQ"), format_in("gpt-oss-20b")
+    ('fp4', 'int4', None)
+    """
+    found = FORMATS.search(name.lower())
+    word = found and (found[1] or found[2])
+    return word and (word if word[:2] in ("fp", "bf") else "int8" if "8" in word else "int4")
 
 
 def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:

@@ -202,8 +202,8 @@ class ServingModel:
         ]
         if widest != BASES[0] and TWO_RUNS not in widest:
             text = (
-                "two measured runs of this setting, with the fewest and the most requests under way, narrow it "
-                f"to {then[0]:.2f} and {then[1]:.2f}: flopcast calibrate takes them"
+                "two measured runs of this setting, with the fewest and the most requests under way, narrow it to a "
+                f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast calibrate takes them"
             )
             found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
         return found

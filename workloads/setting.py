@@ -180,13 +180,13 @@ def complete(given: Mapping[str, Any]) -> Setting:
         raise ParameterError(missing[0], f"is needed to forecast {kind}", *missing[1:])
     assert model is not None
     values: dict[str, Any] = understood(stated)
-    named = known_models.FORMATS.search(stated["model"].lower()) if isinstance(stated["model"], str) else None
+    named = known_models.format_in(stated["model"]) if isinstance(stated["model"], str) else None
     published = {form.partition("/")[0] for form in model.formats.values()}
     if "dtype" in values and published != {values["dtype"]}:
         model = replace(model, formats={})
-    elif "dtype" not in values and (word := named and (named[1] or named[2])):  # as of Llama-3.1-70B-FP8-KV
-        values["dtype"] = word if word[:2] == "fp" else "int8" if "8" in word else "int4"
-        if values["dtype"] not in published:
+    elif "dtype" not in values and named:  # as of Llama-3.1-70B-FP8-KV
+        values["dtype"] = named
+        if named not in published:
             model = replace(model, formats={})
     if kind == "training":
         model = replace(model, formats={})  # a step has one format; what is published is for serving

@@ -118,3 +118,30 @@ def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> N
 def test_limits_go_with_no_table_of_cases() -> None:
     with pytest.raises(ParameterError, match="ttft goes with no cases"):
         fc.forecast(cases=pd.DataFrame({"model": ["llama-3.1-8b"]}), ttft=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("nvidia/Qwen3-235B-A22B-NVFP4", "fp4"),
+        ("Qwen/Qwen3-32B-FP8", "fp8"),
+        ("Qwen2.5-72B-Instruct-AWQ", "int4"),
+        ("unsloth/gpt-oss-20b-BF16", "bf16"),
+        ("amd/DeepSeek-R1-0528-MXFP4", "fp4"),
+    ],
+)
+def test_the_format_that_a_name_states_is_asked_for(name: str, dtype: str) -> None:
+    found = fc.forecast(name, gpu="MI355X", gpus=8, concurrency=8)
+    assert isinstance(found, fc.Deployments)
+    assert set(found.ways["dtype"]) == {dtype}
+    assert "quantised" not in {note.code for note in found.choice.remarks}
+
+
+def test_the_first_lines_say_which_two_runs_narrow_the_answer_and_to_what(
+    found: fc.Deployments, tmp_path: Path
+) -> None:
+    said = call("forecast", "llama-3.1-70b", "--ttft", "2s").stdout
+    before = " ".join(said.partition("Ways to serve it")[0].split())
+    assert "Two measured runs of this setting, with the fewest and the most requests under way, narrow it to" in before
+    assert "per token and" in before
+    assert "Tokens are output tokens." in said
