@@ -167,9 +167,9 @@ class InlineTimes:
 
         ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
         ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
-        included, ``self_us`` without them; ``spread_us`` (MAD) and ``repeats``; ``outer``, whether nothing timed
-        enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes. Raises DataError:
-        the block has not ended, or nothing ran in it.
+        included, ``self_us`` without them; ``spread_us`` (MAD, NaN of one call) and ``repeats``; ``outer``, whether
+        nothing timed enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes. Raises
+        DataError: the block has not ended, or nothing ran in it.
         """
         table, _ = self._read()
         if table.empty:
@@ -227,7 +227,7 @@ class InlineTimes:
             "kernel": name,
             "duration_us": middle,
             "self_us": float(calls["self_us"].median()),
-            "spread_us": float((calls["us"] - middle).abs().median()),
+            "spread_us": float((calls["us"] - middle).abs().median()) if len(calls) > 1 else np.nan,
             "repeats": len(calls),
             "outer": bool((calls["parent"] < 0).all()),
             "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle if middle else np.nan,

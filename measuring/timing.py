@@ -304,7 +304,7 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
 
     ``samples_us`` are those of each visit, µs, none empty, of the row whose number it has in ``rows`` (n_visits,);
     outliers lie more than ``threshold`` MAD from their visit's median. `spread_us` is the median absolute deviation of
-    all samples of the row; `repeats` and `outliers` are samples kept and removed; `interval_low_us` and
+    all samples of the row, missing for one; `repeats` and `outliers` are samples kept and removed; `interval_low_us` and
     `interval_high_us`, at ``level``, are missing where a row has too few samples for it, or a visit's median is not
     positive.
     """
@@ -325,7 +325,7 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
     return pd.DataFrame(
         {
             "duration_us": duration.round(4),
-            "spread_us": pooled["mad"].round(4),
+            "spread_us": pooled["mad"].where(pooled["n"] > 1).round(4),
             "repeats": pooled["n"],
             "outliers": pd.Series(sizes).groupby(numbers).sum() - pooled["n"],
             "interval_low_us": low.where(known).round(4),

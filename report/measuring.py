@@ -51,7 +51,14 @@ def resuming(measured: Measured, out: Path) -> str:
 def operator_table(table: pd.DataFrame) -> Table:
     """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
     endings = [ending for ending in ENDINGS if ending in set(table["stopped_by"])]
-    numbers = ["rows", "fastest, µs", "slowest, µs", "interval ±%", "outliers, %", *endings]
+    numbers = [
+        "rows",
+        "fastest, µs",
+        "slowest, µs",
+        "interval ±%",
+        "outliers, %",
+        *(f"ended: {one}" for one in endings),
+    ]
     cells = []
     for key, own in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)

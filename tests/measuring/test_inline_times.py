@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -145,6 +146,17 @@ def test_modules_that_are_operators_have_their_dimensions() -> None:
     assert operator("Conv1d", 2, 4, 10, weight=tensor(6, 4, 3), bias=None, **{**window, "padding": "same"}) == {}
     assert operator("ReLU", 8, 16)["op"] == "relu"
     assert operator("Dropout", 8, 16) == {}
+
+
+def test_one_call_has_no_spread() -> None:
+    clock: Any = Clock()
+    times = InlineTimes(clock, "CPU-1T", calling_us=0.3)
+    with times.region("once"):
+        pass
+    times.open = 0
+    (row,) = times.table.to_dict("records")
+    assert row["repeats"] == 1
+    assert np.isnan(row["spread_us"])
 
 
 def test_inclusive_and_own_times_of_nested_regions() -> None:

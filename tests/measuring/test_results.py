@@ -48,6 +48,9 @@ def test_a_row_is_the_median_of_its_visits_without_their_outliers() -> None:
     (row,) = measurement_table(PLAN, visits).to_dict("records")
     # second visit: median 14, MAD 1; 40 is 26 MAD away, 13 one. Left are 10 11 12 and 13 14 14 15, median 13
     assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (12.5, 1.0, 7, 1)
+    (single,) = measurement_table(PLAN, [visit(0, [10.0])]).to_dict("records")
+    assert (single["duration_us"], single["repeats"]) == (10.0, 1)
+    assert np.isnan(single["spread_us"])
     # visits of 11 and 14: t(0.975, 1) = 12.706, ln 14/11 = 0.2412, half-width 12.706 x 0.1206 of the logarithm
     assert (row["interval_low_us"], row["interval_high_us"]) == pytest.approx((2.682, 57.43), rel=1e-3)
     assert (row["rounds"], row["calls_per_sample"], row["warmed_up"]) == (2, 2.0, False)

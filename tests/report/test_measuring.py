@@ -49,7 +49,7 @@ def told(document: Document) -> list[str]:
 
 def test_operators_are_counted_and_how_their_rows_ended() -> None:
     table = operator_table(TABLE)
-    assert [column.head for column in table.columns][-3:] == ["interval", "rounds differ", "time"]
+    assert [column.head for column in table.columns][-3:] == ["ended: interval", "ended: rounds differ", "ended: time"]
     assert table.rows[0].cells == ("CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1")
 
 
