@@ -573,11 +573,8 @@ def _none_of(excluded: Sequence[Excluded]) -> str:
     last = next(one for one in excluded if one.passed == most)
     held = [word for one in excluded if (one.condition, one.passed) == (last.condition, most) for word in one.held]
     words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
-    return (
-        f"no row has {last.condition} after the other conditions: there {words}"
-        if most
-        else (f"no row has {last.condition}: {words}")
-    )
+    after = " after the other conditions: there" if most else ":"
+    return f"no row has {last.condition}{after} {words}"
 
 
 def _read_each(
@@ -698,7 +695,9 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     refused = held.reason != ""
     if refused.any():
         why = {REFUSED: held.reason[refused], REFUSED_DETAIL: held.detail[refused]}
-        new, first = told_of(every[refused].assign(**why))
+        new, first = told_of(
+            pd.concat([every[refused], pd.DataFrame(why, every.index[refused])], axis=1)
+        )  # insert warns of many columns
         rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
         every = every[~refused]
         if every.empty:
