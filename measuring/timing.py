@@ -304,8 +304,8 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
 
     ``samples_us`` are those of each visit, µs, none empty, of the row whose number it has in ``rows`` (n_visits,);
     outliers lie more than ``threshold`` MAD from their visit's median. `spread_us` is the median absolute deviation of
-    all samples of the row, missing for one; `repeats` and `outliers` are samples kept and removed; `interval_low_us` and
-    `interval_high_us`, at ``level``, are missing where a row has too few samples for it, or a visit's median is not
+    all samples of the row, missing for one; `repeats` and `outliers` are samples kept and removed; `interval_low_us`
+    and `interval_high_us`, at ``level``, are missing where a row has too few samples for it, or a visit's median is not
     positive.
     """
     numbers = np.asarray(rows, dtype=np.int64)
