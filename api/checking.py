@@ -202,7 +202,7 @@ def check(
     where : mapping, or sequence of str, optional
         Which rows, as for `read`.
     group : str or sequence of str, optional
-        Columns that make a group, as for `train`; rows of one group are not counted as independent.
+        Columns that make a group, by default those of the training; rows of one group are not counted as independent.
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
@@ -243,7 +243,9 @@ def check(
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
     measured = load_measurements(data, where, unit, default, rename, devices, keep=keep, only=devices)
     with one_thread():
-        rows, lost = _scored(checked, measured.frame, named or _host(model), third, names_of(group, "group"), interval)
+        rows, lost = _scored(
+            checked, measured.frame, named or _host(model), third, _grouped_by(checked, group), interval
+        )
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
     folds = {
@@ -270,6 +272,11 @@ def check(
         **others,
     )
     return Check(found, rows, facts, checked, measured)
+
+
+def _grouped_by(run: RunLike, group: str | Sequence[str] | None) -> list[str] | None:
+    """Return the columns that make a group: those stated, else those of the training, whose groups they are to meet."""
+    return names_of(group, "group") or run.metrics["data"].get("group")
 
 
 def _host(model: TrainedModel) -> str | None:
@@ -473,7 +480,7 @@ def advise(
         raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
     frame, answers = frame[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
-    groups = groups_of(frame, names_of(group, "group")).astype(str)
+    groups = groups_of(frame, _grouped_by(trained, group)).astype(str)
     known = np.isin(groups, trained.predictions["group"].astype(str))
     weights = np.ones(len(frame))
     if weight is not None:

@@ -136,6 +136,14 @@ def test_rows_trained_on_are_left_out_unless_there_are_no_others(run: Path) -> N
 
 
 @pytest.mark.no_cover
+def test_rows_trained_on_in_groups_of_ones_own_are_known_again(tmp_path: Path) -> None:
+    fc.train(gemms(0), host="MI300X", target="MI355X", group=["k", "n"], models=["OLS"], jobs=1).save(tmp_path / "run")
+    found = fc.check(tmp_path / "run", pd.concat([gemms(0), gemms(1)]))
+    assert (found.found.score.n, found.facts.trained_rows) == (48, 48)
+    assert found.rows["group"].str.startswith("k 2048 n ").all()
+
+
+@pytest.mark.no_cover
 def test_what_cannot_be_is_one_line(run: Path, tmp_path: Path) -> None:
     alone = fc.train(gemms(0, widths=(1, 2)), target="MI355X", models=["OLS"], jobs=1)
     with pytest.raises(fc.ParameterError):
