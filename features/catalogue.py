@@ -303,6 +303,14 @@ def _words(column: str) -> Callable[[Context], np.ndarray]:
     return lambda c: np.where(c.texts(column) == "", "none", c.texts(column))
 
 
+def _variant(c: Context) -> np.ndarray:
+    """Return the variants; of collectives without numbers ("combine num_experts=128"), which have few rows each."""
+    codes, names = pd.factorize(c.texts("variant"))
+    bare = [" ".join(word for word in name.split() if "=" not in word) for name in names]
+    own = np.where(c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant"))
+    return np.where(own == "", "none", own)
+
+
 def _dtypes(c: Context) -> np.ndarray:
     a, b = c.texts("dtype_a"), c.texts("dtype_b")
     return np.where(a == b, a, a + "x" + b)
@@ -329,7 +337,7 @@ CATEGORIES: tuple[Category, ...] = (
     Category("layout", "memory layout", _words("layout")),
     Category("scale_block", "scales of narrow types", _words("scale_block")),
     Category("family", "library family of the kernel search", _words("family"), share=0.01),
-    Category("variant", "what else tells problems apart", _words("variant"), share=0.01),
+    Category("variant", "what else tells problems apart; of collectives its words alone", _variant, share=0.01),
     Category("engine", "engine that serves", _words("engine")),
     Category("client", "what measured a run of serving", _words("client"), share=0.01),
     Category("host_library", "library that ran on the host", _words("host_library"), "measured", 0.01),

@@ -120,6 +120,15 @@ def test_without_a_host_only_the_target_has_features():
     assert not any("host" in name or name.startswith("law.") for name in names)
 
 
+def test_only_the_words_of_an_exchange_tell_it_apart():
+    variant = next(category for category in CATEGORIES if category.name == "variant")
+    message = {"op": "collective", "message_bytes": 4096.0, "ranks": 8, "host_duration_us": 9.0, "dtype_a": "bf16"}
+    rows = pd.DataFrame(message | {"variant": ["dispatch hidden_size=1024 topk=8", "dispatch hidden_size=2048 topk=4"]})
+    assert variant.compute(Context(rows, HOST, TARGET)).tolist() == ["dispatch", "dispatch"]
+    named = context("copy", variant=["step n=1", ""])
+    assert variant.compute(named).tolist() == ["step n=1", "none"]
+
+
 def test_precision_category_names_both_operands():
     dtype = next(category for category in CATEGORIES if category.name == "dtype")
     assert dtype.compute(context("gemm", dtype_b=["", "int4"])).tolist() == ["bf16", "bf16xint4"]

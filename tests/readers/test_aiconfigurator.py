@@ -128,6 +128,13 @@ def test_a_line_with_two_times_is_two_rows(tmp_path: Path) -> None:
     assert frame["variant"].str.split().str[-1].tolist() == ["dispatch", "combine"]
 
 
+def test_as_many_bytes_in_shorter_tokens_are_another_problem(tmp_path: Path) -> None:
+    half = DEEPEP | {"num_token": 32, "hidden_size": 1024, "dispatch_transmit_us": 51.0}
+    frame = fc.read(table(tmp_path, "wideep_deepep_normal", DEEPEP, half, engine="sglang")).frame
+    assert set(frame["message_bytes"]) == {16 * 8 * 2048 * 2}
+    assert sorted(frame["duration_us"]) == [33, 37, 37, 53]
+
+
 def test_times_in_microseconds_are_those(tmp_path: Path) -> None:
     exchange = {
         "op_name": "moe_a2a", "phase": "combine", "comm_backend": "x", "comm_dtype": "bfloat16", "ep_size": 8,
