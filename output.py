@@ -23,6 +23,18 @@ READABLE: Final = (".parquet", ".csv")
 FORMATS: Final = (*READABLE, ".xlsx")  # suffixes of tables; those that can be read again as data stand apart
 PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
 """Suffixes of files of predictions; JSON has a report beside the rows."""
+FILES: Final = {
+    "check": ("check.json", "check.html"),
+    "compare": ("compare.json", "compare.html"),
+    "curve": ("curve.json", "curve.html"),
+    "explain": ("explain.json", "explain.html"),
+    "forecast": ("forecast.json", "forecast.html", "forecast.csv"),
+    "power": ("power.json", "power.html"),
+    "project": ("project.json", "project.html", "kernels.parquet", "trace.json.gz"),
+    "scale": ("scale.json", "scale.html"),
+    "validate": ("validation.json", "validation.html"),
+}
+"""What the folder of an answer holds, by what was asked: JSON, page, and what stands beside them."""
 METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
 

@@ -27,7 +27,7 @@ from ..laws.rates import on_each
 from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
-from ..output import dumps, whole_folder
+from ..output import FILES, dumps, whole_folder
 from ..readers import Measurements, read_rows
 from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
@@ -45,7 +45,6 @@ from .devices import device
 from .predicting import RunLike, on_own_gpu, run_of
 from .tables import Data, items, load_measurements, names_of, refuse_unknown_models
 
-FILES = ("check.json", "check.html")
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
 
@@ -70,7 +69,7 @@ class Check(Shown):
         Of another target, what `curve` with ``shifted_run`` gives, where that was asked for: its document goes along.
     """
 
-    files = FILES
+    files = FILES["check"]
     found: Checked
     rows: pd.DataFrame
     facts: CheckFacts

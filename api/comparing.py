@@ -25,6 +25,7 @@ from ..evaluation.paired import (
     estimated_difference,
     same_workloads,
 )
+from ..output import FILES
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, traces_of
@@ -56,8 +57,6 @@ from .predicting import RunLike
 from .projecting import ProjectedTrace
 from .tables import load_measurements
 
-FILES = ("compare.json", "compare.html")
-
 
 @dataclass(frozen=True)
 class RunComparison(Shown):
@@ -75,7 +74,7 @@ class RunComparison(Shown):
         Rows that both predicted.
     """
 
-    files = FILES
+    files = FILES["compare"]
     names: tuple[str, str]
     metrics: tuple[dict[str, Any], dict[str, Any]]
     schemes: tuple[SchemeComparison, ...]
@@ -105,7 +104,7 @@ class TraceComparison(Shown):
         What the difference is made of, part by part and call by call (`projection.comparison`).
     """
 
-    files = FILES
+    files = FILES["compare"]
     found: TraceChanges
 
     @property
@@ -141,7 +140,7 @@ class TableComparison(Shown):
         Of the intervals.
     """
 
-    files = FILES
+    files = FILES["compare"]
     names: tuple[str, str]
     table: pd.DataFrame
     level: float
@@ -174,7 +173,7 @@ class EstimateComparison(Shown):
         Which of the two predicts for a GPU that the catalogue does not have -> that.
     """
 
-    files = FILES
+    files = FILES["compare"]
     names: tuple[str, str]
     kind: str
     table: pd.DataFrame
@@ -204,7 +203,7 @@ class SeveralComparison(Shown):
         The first and each of the others; runs on the rows that all of them predicted.
     """
 
-    files = FILES
+    files = FILES["compare"]
     pairs: tuple[Comparison, ...]
 
     @property

@@ -15,7 +15,7 @@ from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
 from ..operators.work import canonical_dtype
-from ..output import write_table
+from ..output import FILES, write_table
 from ..report.deployments import deployments_document, front_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -51,7 +51,7 @@ class Deployments(Shown):
         Of the intervals.
     """
 
-    files = ("forecast.json", "forecast.html", "forecast.csv")
+    files = FILES["forecast"]
     choice: Choice
     level: float
 

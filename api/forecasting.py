@@ -18,7 +18,7 @@ from ..evaluation.advising import check_need
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
-from ..output import write_table
+from ..output import FILES, write_table
 from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .tables import Data
     from .training import Run
 
-FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")  # what the folder of a result holds
 MOST: Final = 100_000  # points of a grid
 
 
@@ -69,7 +68,7 @@ class Forecasts(Shown):
         Of a GPU for an hour.
     """
 
-    files = FILES
+    files = FILES["forecast"]
     answers: tuple[Forecast, ...]
     asked: tuple[Mapping[str, Any], ...]
     level: float = 0.9

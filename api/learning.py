@@ -24,6 +24,7 @@ from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
 from ..models.suite import of_prior
+from ..output import FILES
 from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
@@ -62,7 +63,7 @@ class Curve(Shown):
         rows on training anew errs less, None where it does with none of those tried.
     """
 
-    files = ("curve.json", "curve.html")
+    files = FILES["curve"]
     draws: pd.DataFrame
     about: dict[str, Any]
 

@@ -25,7 +25,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..hardware import EVERY, GPU, all_gpus
 from ..models.explanation import Part, parts_of
-from ..output import FORMATS, PREDICTION_FORMATS, check_file
+from ..output import FILES, FORMATS, PREDICTION_FORMATS, check_file
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import Reasons, Remark, remark
@@ -455,7 +455,6 @@ def _predict_batch(
     return whole.assign(cause=pd.Series(causes, rows.index, dtype="str"))
 
 
-FILES: Final = ("explain.json", "explain.html")
 NEIGHBOURS: Final = 50  # trained rows that are named
 
 
@@ -469,7 +468,7 @@ class Explanation(Shown):
         Parts of the model, laws, neighbours, features (`report.predictions.Explained`).
     """
 
-    files = FILES
+    files = FILES["explain"]
     found: Explained
 
     @property

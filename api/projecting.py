@@ -18,7 +18,7 @@ from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
 from ..hardware.networks import NODE_GPUS
-from ..output import check_output, dumps, whole_folder
+from ..output import FILES, check_output, dumps, whole_folder
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
@@ -47,8 +47,6 @@ from .tables import load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")  # what a projection is saved as
 
 
 @dataclass(frozen=True)
@@ -367,14 +365,15 @@ def save_projection(
     folder: Path, document: Document, projection: Projection, kernels: pd.DataFrame, drawn: tuple[Any, ...],
     made: Mapping[str, Any] | None, tracks: Sequence[tuple[str, Any, Any]] = (),
 ) -> None:  # fmt: skip
-    """Write `FILES` into a folder, whole or not at all; ``drawn`` and ``tracks`` are what `write_chrome` takes."""
-    check_output(folder, FILES)
+    """Write `output.FILES` into a folder, whole or not at all; `write_chrome` takes ``drawn`` and ``tracks``."""
+    data, report, table, drawing = FILES["project"]
+    check_output(folder, FILES["project"])
     with whole_folder(folder) as unfinished:
-        (unfinished / FILES[0]).write_text(dumps(document.data, missing=True), encoding="utf-8")
-        (unfinished / FILES[1]).write_text(page(replace(document, footer=footer(made or {}))), encoding="utf-8")
-        kernels.to_parquet(unfinished / FILES[2], index=False, compression="zstd")
+        (unfinished / data).write_text(dumps(document.data, missing=True), encoding="utf-8")
+        (unfinished / report).write_text(page(replace(document, footer=footer(made or {}))), encoding="utf-8")
+        kernels.to_parquet(unfinished / table, index=False, compression="zstd")
         about = {"host": projection.host.name, "target": projection.target.name, "notes": document.data["notes"]}
-        write_chrome(unfinished / FILES[3], *drawn, **about, counters=tracks)
+        write_chrome(unfinished / drawing, *drawn, **about, counters=tracks)
 
 
 def laws_of(

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError, check_margin, check_number
+from ..output import FILES
 from ..readers.files import text
 from ..report.formats import counted
 from ..report.html import Answer, Shown
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
 
     from ..report.document import Document
 
-FILES = ("scale.json", "scale.html")  # what the folder of a result holds
-
 
 class Scaling(Shown, SizePredictions):
     """Performance predicted at other sizes, benchmark by benchmark and law by law."""
 
-    files = FILES
+    files = FILES["scale"]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -89,7 +88,7 @@ class Scaling(Shown, SizePredictions):
 class MeasuredScaling(Shown, DeviceScaling):
     """How measured kernels scale with the compute units of their devices."""
 
-    files = FILES
+    files = FILES["scale"]
 
     @property
     def table(self) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin, check_number
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
 from ..features.matrix import build_dataset
+from ..output import FILES
 from ..report.document import Document
 from ..report.formats import counted
 from ..report.html import Shown
@@ -20,8 +21,6 @@ from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
 from .tables import Data, check_devices, items, load_measurements, names_of
-
-FILES = ("validation.json", "validation.html")
 
 
 class Validation(Shown, ValidationResult):
@@ -35,7 +34,7 @@ class Validation(Shown, ValidationResult):
     ['all rows', 'FLOPS scaling', 'cannot tell']
     """
 
-    files = FILES
+    files = FILES["validate"]
 
     @property
     def table(self) -> pd.DataFrame:

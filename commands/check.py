@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import check_margin
-from ..output import check_output
+from ..output import FILES, check_output
 from ..report.run_folder import check_run_folder
 from . import options as opt
 
@@ -18,7 +18,6 @@ EXAMPLES = (
     "flopcast check runs/fp8 autumn.csv --out checked/",
     "flopcast check runs/fp8 autumn.csv --corrected runs/fp8b",
 )
-FILES = ("check.json", "check.html")
 
 
 def command(
@@ -48,7 +47,7 @@ def command(
     With --host a device of DATA takes the place of the run's host, and the answer says what that costs. With --target
     one takes the place of its target, and the answer says from how many of its rows on training anew errs less.
     """
-    check_output(out, FILES)
+    check_output(out, FILES["check"])
     settings: dict[str, Any] = {
         "host": host,
         "target": target,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import check_output
+from ..output import FILES, check_output
 from . import options as opt
 
 PLACE = 50
@@ -16,7 +16,6 @@ EXAMPLES = (
     "flopcast compare runs/fp8 runs/spring runs/summer",
     "flopcast compare before.json.gz after.json.gz",
 )
-FILES = ("compare.json", "compare.html")
 
 
 def command(
@@ -47,7 +46,7 @@ def command(
     projections, forecasts and predictions, ratio and difference with paired intervals: what errs alike cancels. Several
     are compared with the first, figure by figure, runs on the rows that all predicted.
     """
-    check_output(out, FILES, [first, *others])
+    check_output(out, FILES["compare"], [first, *others])
     asked = opt.parse_rows(where, unit, default, rename)
     opt.check_data([first, *others])
     opt.announce("reading them", quiet=as_json)

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import check_drawn
-from ..output import check_output
+from ..output import FILES, check_output
 from . import options as opt
 
 PLACE = 71
 EXAMPLES = ("flopcast curve DATA --host MI300X --target MI355X --rows 10,30,100 --out curve/",)
-FILES = ("curve.json", "curve.html")
 
 
 def command(
@@ -46,7 +45,7 @@ def command(
     quiet: opt.QuietOption = False,
 ) -> None:
     """Say how many rows of the target to measure: error and coverage against their number, with a host and without."""
-    check_output(out, FILES, data or ())
+    check_output(out, FILES["curve"], data or ())
     data = opt.check_data(data)
     settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ())
     if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ..output import check_output
+from ..output import FILES, check_output
 from . import options as opt
 
 PLACE = 25
 EXAMPLES = ("flopcast explain runs/fp8 new.csv --row 3",)
-FILES = ("explain.json", "explain.html")
 
 
 def command(
@@ -30,7 +29,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
-    check_output(out, FILES, [run, *data])
+    check_output(out, FILES["explain"], [run, *data])
     settings = opt.parse_rows(where, unit, default, rename)
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from ..errors import ParameterError
 from ..hardware import find
-from ..output import FORMATS, check_file, check_output
+from ..output import FILES, FORMATS, check_file, check_output
 from . import options as opt
 
 PLACE = 44
@@ -32,7 +32,6 @@ EXAMPLES = (
     'flopcast forecast hpl-mxp --gpu "MI250X (per GCD)" --gpus 73984',
     "flopcast forecast kernel fft --gpu MI300X --gpus 8:512 --points 2048",
 )
-FILES: Final = ("forecast.json", "forecast.html", "forecast.csv")
 CUTS = "Parallelism"
 SERVE = "Which GPUs serve it, where no batch is given"
 
@@ -432,7 +431,10 @@ def _answer(
     chakra: Path | None = None,
 ) -> None:
     table = out is not None and out.suffix.lower() in FORMATS
-    check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else []) if table else check_output(out, FILES)
+    if table:
+        check_file(out, FORMATS, [asked["cases"]] if "cases" in asked else [])
+    else:
+        check_output(out, FILES["forecast"])
     opt.check_chakra(chakra)
     opt.announce("forecasting", quiet=as_json)
     gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
@@ -462,7 +464,7 @@ def _score(
     as_json: bool,
     every: bool,
 ) -> None:
-    files = FILES[:2]
+    files = FILES["forecast"][:2]
     check_output(out, files)
     from ..report.document import footer
     from ..report.forecast import score_document, scores_document

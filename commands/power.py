@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..output import check_output
+from ..output import FILES, check_output
 from ..power.runs import plan
 from . import options as opt
 
@@ -22,7 +22,6 @@ EXAMPLES = (
     "flopcast power record gemms.csv --out power/ --logger amdsmi",
     "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",  # noqa: E501
 )
-FILES = ("power.json", "power.html")
 WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -87,7 +86,7 @@ def profile_command(
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
     components = opt.parse_names(component, "--component", "total,xcd")
-    check_output(out, FILES)
+    check_output(out, FILES["power"])
     opt.check_data([path for path in (log, executions, clocks) if path is not None])
     opt.announce(f"reading {log}", quiet=as_json)
     from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
@@ -103,8 +102,8 @@ def profile_command(
     )  # fmt: skip
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:
-        save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES)
-    show(document, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+        save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES["power"])
+    show(document, *(out / name for name in FILES["power"] if out is not None), as_json=as_json, every=every)
 
 
 def record_command(

@@ -11,7 +11,7 @@ import typer
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..laws import OF_COMPUTATION
-from ..output import check_output, dumps
+from ..output import FILES, check_output, dumps
 from . import options as opt
 
 PLACE = 42
@@ -19,7 +19,6 @@ EXAMPLES = (
     "flopcast project trace.json.gz --target MI355X --out projected/",
     "flopcast project trace.json.gz --target MI355X --run runs/fp8 --cpu-speed 1.1",
 )
-FILES = ("project.json", "project.html", "kernels.parquet", "trace.json.gz")
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
 GAPS = "kept, scaled, modelled"  # as the library has them, which takes seconds to import; a test holds both equal
 
@@ -88,7 +87,7 @@ def command(
 
     Without --host the trace says where it was measured; without --target that GPU stays, and something else changes.
     """
-    check_output(out, FILES, [*traces, *([durations] if durations else [])])
+    check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
     wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
     columns, bandwidths = opt.parse_defaults(default), parse_network(network)
@@ -125,7 +124,7 @@ def command(
         print_json(dumps([one.answers for one in found], missing=True))
         return
     for one in found:
-        show(one.document(), *(out / name for name in FILES if out is not None), every=every)
+        show(one.document(), *(out / name for name in FILES["project"] if out is not None), every=every)
 
 
 def _together(
@@ -146,7 +145,7 @@ def _together(
     if as_json:
         print_json(dumps(job.document().data, missing=True))
     else:
-        show(job.document(), *(out / name for name in FILES if out is not None), every=every)
+        show(job.document(), *(out / name for name in FILES["project"] if out is not None), every=every)
 
 
 def parse_network(text: str | None) -> tuple[float, float] | Path | None:

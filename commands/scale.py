@@ -15,7 +15,7 @@ import typer
 from ..errors import check_margin
 from ..hardware import find
 from ..hardware.scaled import scale_models
-from ..output import READABLE, check_file, check_output
+from ..output import FILES, READABLE, check_file, check_output
 from . import options as opt
 
 PLACE = 46
@@ -27,7 +27,6 @@ EXAMPLES = (
     "flopcast scale counters profile38/ profile76/ --sizes 38,76 -o counted.csv",
     "flopcast scale misses addresses.txt --sizes 38,76,152 --cache-mb 1,2,4 --instructions 100000 -o misses.csv",
 )
-FILES = ("scale.json", "scale.html")
 TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")]
 OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -59,7 +58,7 @@ def predict_command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
-    check_output(out, FILES)
+    check_output(out, FILES["scale"])
     fitted, wanted = opt.parse_numbers(fit, "--fit", "8,16") or [], opt.parse_numbers(sizes, "--sizes", "128")
     values = opt.parse_numbers(performance, "--performance", "120.5,238")
     misses, laws = opt.parse_numbers(mpki, "--mpki", "1.7,1.6"), opt.parse_names(law, "--law", "proportional")
@@ -92,7 +91,7 @@ def devices_command(
     rename: opt.RenameOption = None,
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device."""
-    check_output(out, FILES)
+    check_output(out, FILES["scale"])
     names = opt.parse_names(devices, "--devices", "MI308X,MI300X") or []
     asked = opt.parse_rows(where, unit, default, rename) | {"group": opt.parse_group(group)}
     check_margin(margin)
@@ -106,7 +105,7 @@ def devices_command(
 
 def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False) -> None:
     """Reproduce the published results from the published data."""
-    check_output(out, FILES)
+    check_output(out, FILES["scale"])
     opt.announce("fitting the published simulations", quiet=as_json)
     from ..api.scaling import scale_facts
     from ..report.html import save_page
@@ -114,8 +113,8 @@ def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: 
 
     document = scale_facts().document()
     if out is not None:
-        save_page(out, document, FILES)
-    show(document, *(out / name for name in FILES if out is not None), as_json=as_json, every=every)
+        save_page(out, document, FILES["scale"])
+    show(document, *(out / name for name in FILES["scale"] if out is not None), as_json=as_json, every=every)
 
 
 def configs_command(

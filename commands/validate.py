@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import check_margin
-from ..output import check_output
+from ..output import FILES, check_output
 from . import options as opt
 
 PLACE = 30
@@ -16,7 +16,6 @@ EXAMPLES = (
     "flopcast validate DATA --host MI300X --target MI355X",
     "flopcast validate DATA --host MI300X --target MI355X --margin 0.05",
 )
-FILES = ("validation.json", "validation.html")
 
 
 def command(
@@ -39,7 +38,7 @@ def command(
     keep: opt.KeepOption = None,
 ) -> None:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound)."""
-    check_output(out, FILES)
+    check_output(out, FILES["validate"])
     settings: dict[str, Any] = {
         "host": opt.parse_gpu(host),
         "target": opt.parse_gpu(target),
@@ -57,7 +56,7 @@ def command(
         result.save(out, opt.made_by(context))
     show(
         validation_document(result, plot=plot),
-        *(out / name for name in FILES if out is not None),
+        *(out / name for name in FILES["validate"] if out is not None),
         as_json=as_json,
         every=every,
     )

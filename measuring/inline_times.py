@@ -27,7 +27,8 @@ from ..errors import DataError, ParameterError
 from ..operators.call import Tensor
 from ..operators.operators import OPS
 from ..readers.labels import canonical_device
-from ..traces.activity_work import DTYPES_OF, call_text, describe_call
+from ..table.measurements import DTYPE_COLUMNS
+from ..traces.activity_work import call_text, describe_call
 from .backend import import_torch
 from .session import check_table_path, write_table
 
@@ -218,7 +219,7 @@ class InlineTimes:
     def _row(self, key: Any, calls: pd.DataFrame) -> dict[str, Any]:
         name, signature = key
         found = _operator(self._modules.get(name), signature)
-        known = (*OPS[found["op"]].dims, *DTYPES_OF) if found else ()
+        known = (*OPS[found["op"]].dims, *DTYPE_COLUMNS) if found else ()
         what = {"op": found["op"], **{one: found[one] for one in known if found.get(one, "") != ""}} if found else {}
         middle = float(calls["us"].median())
         return {

@@ -26,6 +26,8 @@ from ..traces.dispatches import Trace
 LINE = "file_line"
 #: Column: place of a row among the lines of all files, each of which has fewer than so many.
 ORDER, MOST_LINES = "_order", 2**40
+#: No job has more ranks: a larger number is damage.
+MOST_RANKS = 100_000
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
 HEAD_BYTES = 65536
 #: Default limits of a file's decompressed size, for 16 GB of memory: text that is cut into fields needs 12 to 31 times

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 import struct
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -44,7 +45,7 @@ from .base import TRACE_BYTES
 from .files import content
 
 _RECORD = "record_param_comms"
-_LAUNCH = "nccl:"
+LAUNCH = "nccl:"
 _LIMIT = 2**63 - 1
 _LIST = msgspec.json.Decoder(list[Any])
 
@@ -120,7 +121,7 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
     # PyTorch describes a collective on `record_param_comms` and launches it in that node's child "nccl:...".
     described = table[(table["name"] == _RECORD) & (table["collective"] != "") & table["id"].notna()]
     described = described.drop_duplicates("id").set_index("id")
-    launches = table["name"].str.startswith(_LAUNCH) & (table["collective"] == "") & table["parent"].notna()
+    launches = table["name"].str.startswith(LAUNCH) & (table["collective"] == "") & table["parent"].notna()
     rows = launches & table["parent"].isin(described.index)
     found = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
     for name in ("collective", "collective_bytes", "group_size"):
@@ -445,7 +446,6 @@ def _as_json(token: re.Match[str]) -> str:
 __all__ = ["ExecutionTrace", "JoinReport", "is_execution_trace", "join", "read_execution_trace"]
 _SCHEMA = re.compile(rb'\s*+\{.{0,4096}?"schema"\s*+:\s*+"\d++\.\d++\.\d[^"\s]*+"', re.DOTALL)
 _NODES = re.compile(rb'"nodes"\s*:\s*\[\s*\{')
-_BOM = b"\xef\xbb\xbf"
 #: Numbers that are none, as older observers write them outside of quotes.
 _BARE = re.compile(rb"(?<=[\[,:\s])-?(?:inf|nan)(?=\s*[,\]}])")
 _DAMAGE = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -494,7 +494,7 @@ def is_execution_trace(head: bytes) -> bool:
     """Return whether the beginning of a file's content is that of an execution trace, JSON or Chakra's protobuf."""
     if is_chakra(head):
         return True
-    text = head.removeprefix(_BOM)
+    text = head.removeprefix(BOM_UTF8)
     return bool(_SCHEMA.match(text)) and bool(_NODES.search(text)) and b'"rf_id"' in text
 
 
@@ -507,7 +507,7 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
     data = content(path, max_bytes=max_bytes)
     if is_chakra(data):
         return read_chakra(data, str(path))
-    document = _decoded(data.removeprefix(_BOM), str(path))
+    document = _decoded(data.removeprefix(BOM_UTF8), str(path))
     columns = NodeColumns()
     for number, node in enumerate(document.nodes, 1):
         try:

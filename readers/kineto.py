@@ -27,6 +27,7 @@ say, and on ROCm 6.2 to 7.1. The traps that are taken care of:
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ from ..traces.dispatches import (
     in_order,
     range_table,
 )
-from .base import DataFile, Options, TraceReader, of_file, register
+from .base import MOST_RANKS, DataFile, Options, TraceReader, of_file, register
 from .files import view
 from .kineto_decode import (
     MISSING,
@@ -234,7 +235,6 @@ def first_with(wanted: IntArray, numbers: IntArray) -> IntArray:
 
 # The columns of the dispatch table from the events and their links.
 
-_MOST_RANKS = 100_000  # no job has more ranks: a larger number is damage
 _KINDS = {Category.KERNEL: KERNEL, Category.MEMCPY: MEMCPY, Category.MEMSET: MEMSET}
 _OF_LIBRARY = re.compile("ncclDevKernel|ncclKernel_|mscclKernel")
 _CALL = re.compile(r"\bc10d::_?(\w+?)_?(?=;|$)")
@@ -289,7 +289,7 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
     stated, size = table["collective"].astype(object), table["group_size"].copy()
     unsaid = rows[stated.iloc[rows] == ""]
     stated.iloc[unsaid] = [["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]]
-    alone = rows[size.iloc[rows].isna()] if 0 < world <= _MOST_RANKS else rows[:0]
+    alone = rows[size.iloc[rows].isna()] if 0 < world <= MOST_RANKS else rows[:0]
     size.iloc[alone] = world
     return table.assign(collective=_words(stated.tolist()), group_size=size), len(alone)
 
@@ -383,7 +383,7 @@ def _ranks(text: str, first: int, stride: int, count: int) -> str:
     written = text.strip("[] ")
     if written and re.fullmatch(r"\d+(?:\s*,\s*\d+)*", written):
         return ",".join(map(str, sorted(int(rank) for rank in written.split(","))))
-    if first >= 0 and stride > 0 and 0 < count <= _MOST_RANKS:
+    if first >= 0 and stride > 0 and 0 < count <= MOST_RANKS:
         return ",".join(str(first + stride * place) for place in range(count))
     return ""
 
@@ -593,7 +593,7 @@ class KinetoReader(TraceReader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise what Kineto alone writes: its categories of events, or its schema beside device properties."""
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        start = head.removeprefix(BOM_UTF8).lstrip()[:1]
         if start == b"[":
             return bool(_CATEGORIES.search(head))
         if start != b"{" or b'"rocprofiler-sdk-tool"' in head:

@@ -8,6 +8,7 @@ are asked for, because those of most events (Python frames, flows, memory) never
 from __future__ import annotations
 
 import gc
+from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -211,7 +212,6 @@ class File(msgspec.Struct):
 # From the bytes to events in columns, one table for each group.
 
 Thread = tuple[int | str, int | str]
-_BOM = b"\xef\xbb\xbf"
 #: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
 _EXACT_US = 2.0**43
@@ -364,7 +364,7 @@ def records_of(arguments: Iterable[msgspec.Raw]) -> IntArray:
 
 def _file(content: bytes | memoryview) -> File:
     whole = memoryview(content)
-    body = whole[len(_BOM) if whole[: len(_BOM)] == _BOM else 0 :]
+    body = whole[len(BOM_UTF8) if whole[: len(BOM_UTF8)] == BOM_UTF8 else 0 :]
     if bytes(body[:64]).lstrip().startswith(b"["):
         return File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body))
     return msgspec.json.Decoder(File, strict=False).decode(body)

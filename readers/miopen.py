@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..operators.kinds.convolution import AXES
 from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import campaign_of, text
-from .labels import device_of
+from .labels import TIME_UNITS, device_of
 
 _KEY = re.compile(
     r"^(?P<c1>\d+)-(?:(?P<d1>\d+)-)?(?P<h1>\d+)-(?P<w1>\d+)"
@@ -39,8 +40,6 @@ _FLAT = {"d1": "1", "d2": "1", "fil_d": "1", "pad_d": "0", "stride_d": "1", "dil
 #: gfx id (3 characters for gfx9, 4 later), then the number of compute units: hexadecimal, or decimal after "_".
 _DEVICE = re.compile(r"^(gfx(?:9[0-9a-f]{2}|1[0-9]{3}))(?:_(\d+)|([0-9a-f]+))?(?=[._]|$)")
 _ENTRY = re.compile(r"^(.+):([^:,]*),(\d*),(\w*)$")
-_AXES = ("d", "h", "w")
-_US_PER_MS = 1000.0
 
 
 @register
@@ -91,7 +90,7 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         problem[name] = first.where(forward, second)
         problem[name.replace("in_", "out_")] = second.where(forward, first)
     for name in ("fil", "pad", "stride", "dil"):
-        for axis in _AXES:
+        for axis in AXES:
             problem[f"{name}_{axis}"] = found[f"{name}_{axis}"].astype(float)
     return problem, keys[~keys.index.isin(problem.index)]
 
@@ -110,7 +109,7 @@ def _solvers(values: pd.Series) -> pd.DataFrame:
             LINE: np.array([line for line, _ in entries], dtype=np.int64),
             "kernel": fields["kernel"],
             "algorithm": fields["algorithm"].str.removeprefix("miopenConvolution"),
-            "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float) * _US_PER_MS,
+            "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float) * TIME_UNITS["ms"],
             "workspace_bytes": pd.to_numeric(fields["workspace_bytes"], errors="coerce").astype(float),
             DEFECT: np.where(malformed, "not-a-solver", ""),
             DEFECT_DETAIL: np.where(malformed, [entry for _, entry in entries], ""),
@@ -138,7 +137,7 @@ def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
     """
     clamped = np.zeros(len(rows), dtype=bool)
     wrong = np.zeros(len(rows), dtype=bool)
-    for axis in _AXES:
+    for axis in AXES:
         size, pad, fil, dil, stride, out = (
             rows[f"{name}_{axis}"].to_numpy() for name in ("in", "pad", "fil", "dil", "stride", "out")
         )

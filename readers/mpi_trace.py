@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import DataError
+from .base import MOST_RANKS
 from .files import content, head
 
 COMPUTE, MESSAGE, LATER, WAIT = "compute", "message", "message that is waited for later", "wait"
 _MOST: Final = 2**28  # bytes of a file
-_MOST_RANKS: Final = 100_000
 _TI: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*[0-9]{1,9} (?:init|[a-zA-Z]{2,15} [0-9-])")
 _PRINTED: Final = re.compile(rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )")
 _RECORD: Final = re.compile(r"([A-Z_]{4,40}) +([0-9]{1,19}) +([0-9]{1,19})(?:  ?(.*))?")
@@ -73,7 +73,7 @@ def is_mpi_trace(path: Path) -> bool:
 
 def _parts(path: Path, text: bytes) -> list[Path]:
     """Return the files that an index names, a line each, in its own folder or beneath; [] where it is none."""
-    names = text.decode("utf-8", errors="replace").split("\n")[:_MOST_RANKS]
+    names = text.decode("utf-8", errors="replace").split("\n")[:MOST_RANKS]
     found = [path.parent / name.strip() for name in names if name.strip()]
     within = all(len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents for one in found)
     return found if found and within and all(isfile(one) for one in found[:2]) else []

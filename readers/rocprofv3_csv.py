@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -182,7 +183,7 @@ class CsvTable:
         self.file = file
         self.findings: list[Finding] = []
         raw = content(file.path, max_bytes=options.trace_bytes)
-        raw = as_utf8(raw).removeprefix(b"\xef\xbb\xbf")
+        raw = as_utf8(raw).removeprefix(BOM_UTF8)
         self._columns, self.lines = self._read(raw if b"\n" in raw else raw + b"\n")
         self.names = frozenset(self._columns)
 

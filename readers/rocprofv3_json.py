@@ -11,6 +11,7 @@ Seen: rocprofv3 of ROCm 7 on MI350X; the first kernel symbol stands for none (it
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,6 @@ class Document(Struct, gc=False):
 
 
 _SNIFFED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
-_MARK = b"\xef\xbb\xbf"
 _GPU = 2  # agents[].type
 
 
@@ -259,7 +259,7 @@ def read_document(file: DataFile, options: Options) -> Document:
 
     Raises DataError where it is not JSON, is cut off, or a field is of another type; the message says which.
     """
-    raw = content(file.path, max_bytes=options.trace_bytes).removeprefix(_MARK)
+    raw = content(file.path, max_bytes=options.trace_bytes).removeprefix(BOM_UTF8)
     try:
         return msgspec.json.decode(raw, type=Document)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:

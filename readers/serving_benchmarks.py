@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -50,7 +51,7 @@ class _Runs(Reader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise an object, or a list of them, with the keys of the format."""
-        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]  # a mark of the byte order, as PowerShell writes it
+        start = head.removeprefix(BOM_UTF8).lstrip()[:1]  # a mark of the byte order, as PowerShell writes it
         return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
 
     def columns(self, record: Record) -> dict[str, Any]:

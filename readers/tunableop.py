@@ -24,6 +24,7 @@ from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .blas import LEADING, device_of_gfx, padding, row_major
 from .files import campaign_of, text
+from .labels import TIME_UNITS
 
 _KIND = "GemmAndBias|GemmStridedBatched|ScaledGemm|Gemm"
 _TYPE = r"(?:c10::)?(?:Float\d+_e\dm\d[a-z0-9]*(?:_x2)?|[A-Za-z][A-Za-z0-9:<>]*)"
@@ -42,7 +43,6 @@ _SNIFF = re.compile(
     re.MULTILINE,
 )
 _FIELDS = ("op", "params", "solution", "ms")
-_US_PER_MS = 1000.0
 _COLUMNS = ("kind", "type_a", "type_b", "type_c", "trans_a", "trans_b", "M", "N", "K", "batch", *LEADING, "rowwise",
             "bias", DEFECT, DEFECT_DETAIL)  # fmt: skip
 
@@ -86,7 +86,7 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     biased = blas["kind"].eq("GemmAndBias") | ~blas["bias"].fillna("None").eq("None")
     rows["variant"] = (biased.map({True: "bias ", False: ""}) + padding(blas)).str.strip()
     milliseconds = pd.to_numeric(fields["ms"], errors="coerce").astype(float)
-    rows["duration_us"] = (milliseconds * _US_PER_MS).astype(object).where(milliseconds.notna(), fields["ms"])
+    rows["duration_us"] = (milliseconds * TIME_UNITS["ms"]).astype(object).where(milliseconds.notna(), fields["ms"])
     rows[DEFECT], rows[DEFECT_DETAIL] = blas[DEFECT], blas[DEFECT_DETAIL]
     if options.timed:
         # Problems that no search has timed, or for which it kept the library's own choice.

@@ -23,10 +23,10 @@ from ..operators.call import NO_FIT, Call, Described, Tensor
 from ..operators.kinds.launched import LAUNCHED
 from ..operators.operators import ATEN, OPS, each_op
 from ..operators.work import DTYPES, dtypes_in_kernel_names
+from ..table.measurements import DTYPE_COLUMNS
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
-DTYPES_OF = ("dtype_a", "dtype_b", "dtype_out")
-WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPES_OF)  # text columns of a description
+WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPE_COLUMNS)  # text columns of a description
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +124,7 @@ def _usable(found: Described) -> bool:
                 return False
         elif not (0 if dim.kind == "flag" else dim.least) <= value <= 2**62:
             return False
-    formats = [found[name] for name in DTYPES_OF]
+    formats = [found[name] for name in DTYPE_COLUMNS]
     return all(word in DTYPES for word in formats) or formats == ["", "", ""]
 
 
@@ -192,7 +192,7 @@ class _Result:
         if not mask.any():
             return
         self.words["op"][mask], self.words["variant"][mask] = op, variant[mask]
-        for name in DTYPES_OF:
+        for name in DTYPE_COLUMNS:
             self.words[name][mask] = dtype
         for name, values in sizes.items():
             self.set_sizes(mask, name, values[mask])
@@ -252,7 +252,7 @@ def _longest(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
 
 def _formats(unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray) -> dict[str, np.ndarray]:
     """Return the formats of each call, those not recorded as the name of its longest kernel states them."""
-    formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPES_OF}
+    formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPE_COLUMNS}
     blank = formats["dtype_a"] == ""
     if blank.any():
         stated = _stated(pd.Series(kernels[blank]))

@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
+from ..operators.kinds.linear_attention import STATE_BYTES
 from ..remarks import Remark, remark
 
 _LARGEST: Final = 10**7  # no dimension of a model is larger: what is, was mistyped
 _MOST_LAYERS: Final = 10_000
-STATE_BYTES: Final = 4.0  # of an element of a recurrent state, which is kept in 32 bits
 PARTS: Final = ("attention", "output", "dense", "shared", "experts")
 """Of a model whose weights may be kept in formats of their own: projections into the heads and out of them (of
 recurrent mixers too), dense feed-forward parts, experts that every token visits, and the others."""

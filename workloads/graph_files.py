@@ -42,14 +42,16 @@ import pandas as pd
 
 from ..errors import DataError, ParameterError, counted, few
 from ..operators.call import Tensor
+from ..operators.kinds.convolution import AXES
 from ..operators.operators import OPS
 from ..output import visible
 from ..projection.collective_laws import collective_of
-from ..readers.execution_trace import read_execution_trace
+from ..readers.execution_trace import LAUNCH, read_execution_trace
 from ..readers.mpi_trace import LATER, WAIT, read_mpi_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark
-from ..traces.activity_work import DTYPES_OF, call_text, describe, describe_call
+from ..table.measurements import DTYPE_COLUMNS
+from ..traces.activity_work import call_text, describe, describe_call
 
 Layers = tuple[list[dict[str, Any]], list[Remark]]
 NAMED: Final = 5  # operators without a law that are named
@@ -57,7 +59,6 @@ _SPEED: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) 
 """A speed as SimGrid writes it."""
 _OPERATOR: Final = re.compile(r"\w+::\w+")
 _PHASES: Final = (("autograd::engine", "backward"), ("Optimizer.step", "optimizer"))
-_LAUNCH: Final = "nccl:"
 _NO_KERNEL: Final = frozenset(
     {
         "alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "dropout", "empty", "empty_like",
@@ -110,11 +111,11 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
         for one in waits:
             del sent[one]
         found = shapes[place]
-        sizes = {one: found[one] for one in ("op", *OPS[found["op"]].dims, *DTYPES_OF) if one in found}
+        sizes = {one: found[one] for one in ("op", *OPS[found["op"]].dims, *DTYPE_COLUMNS) if one in found}
         shape = {one: size for one, size in sizes.items() if size != "" and size == size}
         layers.append({"name": name, "phase": tree.phase(place), "after": computed + waits, **shape})
         computed = [name]
-    unsized += sum(tree.owner[place] < 0 and str(row["name"]).startswith(_LAUNCH) for place, row in enumerate(rows))
+    unsized += sum(tree.owner[place] < 0 and str(row["name"]).startswith(LAUNCH) for place, row in enumerate(rows))
     if not layers:
         raise DataError("holds no operator with its shape, no message and no time: nothing to forecast")
     notes = [*tree.unknown(len(layers))]
@@ -224,7 +225,6 @@ def _short(name: str) -> str:
 
 
 Shape = dict[str, Any]
-_AXES: Final = ("d", "h", "w")
 _NO_WORK: Final = frozenset(
     {
         "Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Range", "Reshape", "Shape", "Size", "Squeeze",
@@ -380,7 +380,7 @@ def _gemm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
 
 def _product(name: str, arguments: list[Tensor | str | None]) -> Shape:
     found = describe_call(name, call_text(arguments))
-    return {one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPES_OF) if one in found}
+    return {one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPE_COLUMNS) if one in found}
 
 
 def _tensor(value: Value) -> Tensor:
@@ -404,7 +404,7 @@ def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     found |= {"in_channels": near[1], "out_channels": far[1], "groups": node.attributes.get("group", 1)}
     found |= {"in_h": 1, "out_h": 1, "fil_h": 1}
     for side, sizes in sides.items():
-        found |= {f"{side}_{axis}": int(size) for axis, size in zip(_AXES[3 - axes :], sizes, strict=True)}
+        found |= {f"{side}_{axis}": int(size) for axis, size in zip(AXES[3 - axes :], sizes, strict=True)}
     return found
 
 

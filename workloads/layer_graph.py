@@ -29,7 +29,7 @@ from ..operators.work import canonical_dtype
 from ..output import visible
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
 from ..remarks import Remark
-from ..table.measurements import LARGEST
+from ..table.measurements import DTYPE_COLUMNS, LARGEST
 from .setting import stated_of, understood
 
 _US: Final = {"time_us": 1.0, "time_ms": 1e3, "time_s": 1e6}
@@ -41,8 +41,7 @@ _OTHER_NAMES: Final = {
     **dict.fromkeys(("bytes", "message"), "message_bytes"),
 }
 _KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
-_TYPES: Final = ("dtype_a", "dtype_b", "dtype_out")
-_TEXTS: Final = (*_TYPES, "variant", "layout", "direction", "scale_block")
+_TEXTS: Final = (*DTYPE_COLUMNS, "variant", "layout", "direction", "scale_block")
 MOST: Final = 20_000  # layers of a graph
 
 
@@ -329,12 +328,12 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
     if op and op not in OPS:
         raise DataError(f"layer {name!r}: unknown operator {word!r}: {nearest_op(word)}")
     for key in rest:
-        known = (*OPS[op].dims, *_TYPES) if op else ()
-        if key not in known and not (times and key in _TYPES):
+        known = (*OPS[op].dims, *DTYPE_COLUMNS) if op else ()
+        if key not in known and not (times and key in DTYPE_COLUMNS):
             raise DataError(f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}")
     sizes: dict[str, Any] = {}
     for key in rest if op else ():
-        if key in _TYPES:
+        if key in DTYPE_COLUMNS:
             try:
                 sizes[key] = canonical_dtype(str(stated[key]))
             except DataError as error:

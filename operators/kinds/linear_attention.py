@@ -13,7 +13,7 @@ from ..op import Dim, Op, log_dims, log_feature
 from ..work import element_bytes, numbers
 from .gemm import BATCH
 
-_STATE_BYTES = 4.0  # of an element of the state: fp32
+STATE_BYTES = 4.0  # of an element of a recurrent state, which is kept in 32 bits
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:
@@ -32,7 +32,7 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     (key_heads,) = numbers(frame, "key_heads")
     a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
     moved = batch * seq * (2 * key_heads * dim * a + heads * dim_v * (a + out))
-    return moved + 2 * batch * heads * dim * dim_v * _STATE_BYTES
+    return moved + 2 * batch * heads * dim * dim_v * STATE_BYTES
 
 
 def view(frame: pd.DataFrame) -> pd.DataFrame:

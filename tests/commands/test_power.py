@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from flopcast.benchmarks.power_simulator import Scenario, Simulation, simulate
-from flopcast.commands.power import FILES
+from flopcast.output import FILES
 from flopcast.power.profile import profile_files
 from flopcast.tests.commands import running
 
@@ -74,7 +74,7 @@ def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp
     out = tmp_path / "runs" / "gemm"
     code, text, _ = profile(tables, "--window-us", "1000", "--component", "total", "--ablate", "--json", "--out", out)
     assert code == 0
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES["power"])
     assert (out / "power.json").read_text() == text
     (kernel,) = json.loads(text)["kernels"]
     energy = kernel["components"]["total"]["energy"]
@@ -86,7 +86,7 @@ def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp
     ]
     assert energy["energy_j"] == pytest.approx(simulation.truth.energy_j(), rel=0.03)
     code, text, _ = profile(tables, "--component", "total", "--out", out)
-    assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
+    assert f"Wrote {out / FILES['power'][0]}" in text.replace("\n", "")
 
 
 def test_a_folder_with_other_files_is_refused_before_the_work(tables: Path) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flopcast.api.projecting import FILES, ProjectedTrace, project, project_job, project_traces
+from flopcast.api.projecting import ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.commands import project as command
 from flopcast.commands.project import parse_network
 from flopcast.errors import DataError
 from flopcast.hardware import find
+from flopcast.output import FILES
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.collective_laws import collective_us
 from flopcast.projection.whole_trace import GAPS, projected_times
@@ -64,7 +65,7 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     asked = ("--target", "MI355X", "--json", "--sweep", "memory_bw_gbs=4000,16000", "--out", out)
     result = invoke(write_trace(tmp_path / "t.json"), *asked)
     assert result.exit_code == 0, result.output
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES["project"])
     (found,) = json.loads(result.output)
     assert json.loads((out / "project.json").read_text()) == found
     assert (found["host"], found["target"], found["measured_us"]) == ("MI300X", "MI355X", 9000.0)
@@ -473,7 +474,7 @@ def test_networks() -> None:
 
 
 def test_the_help_names_what_there_is() -> None:
-    assert command.FILES == FILES
+    assert command.FILES["project"] == FILES["project"]
     assert [names.split(", ") for names in (command.COMMUNICATION_LAWS, command.GAPS)] == [
         list(COMMUNICATION_LAWS), list(GAPS),
     ]  # fmt: skip

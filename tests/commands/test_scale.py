@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.api.scaling import FILES, scale, scale_devices
+from flopcast.api.scaling import scale, scale_devices
 from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
+from flopcast.output import FILES
 from flopcast.readers import Measurements
 from flopcast.tests.commands import running
 
@@ -89,8 +90,8 @@ def test_the_folder_holds_json_and_page(measured: Path, tmp_path: Path) -> None:
     asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional")
     code, text, _ = run(*asked, "--out", out)
     assert code == 0
-    assert f"Wrote {out / FILES[0]}" in text.replace("\n", "")
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert f"Wrote {out / FILES['scale'][0]}" in text.replace("\n", "")
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES["scale"])
     printed = run(*asked, "--json")[1]
     assert (out / "scale.json").read_text() == printed
     assert "Measured and predicted" in (out / "scale.html").read_text()

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.api.validating import FILES, validate
+from flopcast.api.validating import validate
 from flopcast.errors import DataError, UnknownGPUError
 from flopcast.evaluation.verdicts import Outcome
 from flopcast.hardware import find
+from flopcast.output import FILES
 from flopcast.tests.commands import running
 
 run = partial(running.call, "validate")
@@ -71,8 +72,8 @@ def test_the_files_hold_the_same_and_repeat_themselves(measured: Path, tmp_path:
     for out in ("one", "two"):
         result = validate([measured], **DEVICES, replicates=100)
         result.save(tmp_path / out)
-    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(FILES)
-    for name in FILES:
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(FILES["validate"])
+    for name in FILES["validate"]:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     written = json.loads((tmp_path / "one" / "validation.json").read_text())
     assert written["classes"][1]["laws"][0]["text"] == result.classes[1].laws[0].verdict.why.text
@@ -83,7 +84,7 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     code, text, _ = run(measured, "--host", "MI300X", "--target", "MI355X", "--out", out)
     assert code == 0
     assert all(words in text for words in ("MI300X → MI355X", "FLOPS scaling", "1 row rejected"))
-    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES["validate"])
 
 
 @pytest.mark.no_cover
