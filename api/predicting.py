@@ -104,7 +104,7 @@ def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[
             return model, stated
     else:
         stated["device"] = str(given)
-    return (replace(model, own={stated["device"]: found}) if model.recipe.target == EVERY else model), stated
+    return (replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model), stated
 
 
 def predict(
@@ -383,7 +383,8 @@ class _Worked:
         corrected = [] if model.correction is None else [model.correction.remark]
         laws = (remark("law-lacks", f"no {law} where {why}", law=law, why=why) for law, why in self._lacking.items())
         outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
-        described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in model.own]
+        own = model.own and model.own[0]
+        described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own]
         told = [note for note in notes if note not in described]
         return self._tally.report(facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -123,9 +123,9 @@ class TrainedModel:
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
         The run over other devices whose prediction is a feature.
-    own : dict of str to GPU
-        GPUs that the catalogue does not have, by the word that rows name each with: of a run over all devices. The
-        caller describes them; they are never saved.
+    own : (str, GPU) or None
+        A GPU that the catalogue does not have, after the word that rows name it with: of a run over all devices. The
+        caller describes it; it is never saved.
     """
 
     saved: artifact.Artifact
@@ -139,7 +139,7 @@ class TrainedModel:
     groups: KnownGroups | None = None
     correction: Correction | None = None
     prior: TrainedModel | None = None
-    own: Mapping[str, GPU] = field(default_factory=dict)
+    own: tuple[str, GPU] | None = None
 
     @property
     def intervals(self) -> ConformalIntervals:
@@ -274,25 +274,21 @@ class TrainedModel:
         there is no prediction, and they say why;
         with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
-        if not self.own:
+        if self.own is None:
             return self._answer(rows, level, fallback)
         frames, places, reasons = list[pd.DataFrame](), list[np.ndarray](), Reasons(len(rows))
-        for model, at in self._on_own(rows):
+        for model, at in self._on_own(rows, *self.own):
             frame, why = model._answer(model._named(rows.iloc[at]), level, fallback)
             frames.append(frame)
             places.append(at)
             reasons.extend(why, at)
         return pd.concat(frames).iloc[np.argsort(np.concatenate(places))], reasons
 
-    def _on_own(self, rows: pd.DataFrame) -> list[tuple[TrainedModel, np.ndarray]]:
-        """Return the model of each GPU of `own` that rows name, and of all others, with the positions of its rows."""
-        words = rows["device"].to_numpy(dtype=object)
-        other = replace(self, own={})
-        found: list[tuple[TrainedModel, np.ndarray]] = [
-            (replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(words == word))
-            for word, gpu in self.own.items()
-        ]
-        found.append((other, np.flatnonzero(~np.isin(words, list(self.own)))))
+    def _on_own(self, rows: pd.DataFrame, word: str, gpu: GPU) -> list[tuple[TrainedModel, np.ndarray]]:
+        """Return the model of the GPU `own` and that of all others, where rows name them, with their places."""
+        named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, own=None)
+        found = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
+        found.append((other, np.flatnonzero(~named)))
         return [(model, at) for model, at in found if len(at)] or [(other, np.arange(0))]
 
     def _named(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -326,9 +322,9 @@ class TrainedModel:
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""
-        if not self.own:
+        if self.own is None:
             return self._features(self.with_prior(rows), work_of(rows))[0]
-        parts = self._on_own(rows)
+        parts = self._on_own(rows, *self.own)
         found = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
         return found.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(drop=True)
 
@@ -472,10 +468,10 @@ class TrainedModel:
 
     def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
         """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
-        if not self.own:
+        if self.own is None:
             return self._laws(rows, work_of(rows))[1] if len(rows) else {}
         lacking = dict[str, list[str]]()
-        for model, at in self._on_own(rows):
+        for model, at in self._on_own(rows, *self.own):
             for law, why in model.unpublished(model._named(rows.iloc[at])).items():
                 lacking.setdefault(law, []).append(why)
         return {law: "; ".join(why) for law, why in lacking.items()}
