@@ -167,7 +167,8 @@ def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Pa
 
 def test_what_to_measure_next_is_said_of_the_gpu_that_each_row_names(run: fc.Run) -> None:
     found = fc.advise(run, measured("MI300X", "B300", rows=6), rows=3)
-    assert set(found.batch["device"]) <= {"MI300X", "B300"}
+    assert set(found.batch["group"]) <= {"device MI300X", "device B300"}  # as it was trained
+    assert (found.batch["known"] == found.batch["device"].isin(TRAINED)).all()
     assert found.batch["predicted"].gt(0).all()
     told = " ".join(printed(found.document()).split())
     assert "rows to measure on the GPU that each names, of 12 candidates" in told
