@@ -115,7 +115,12 @@ WhereOption = Annotated[
     ),
 ]
 GroupOption = Annotated[
-    str | None, option("Rows of one group are never split between folds.", "COLUMN[,COLUMN]", DATA, shown="by operator")
+    str | None,
+    option(
+        "Rows of one group are never split between folds.",
+        *("COLUMN[,COLUMN]", DATA),
+        shown="by operator; of a run as it was trained",
+    ),
 ]
 UnitOption = Annotated[
     list[str] | None,
