@@ -142,7 +142,8 @@ def constants(
     return {"": prior + v[:p], **dict(zip(map(str, names), v[p:].reshape(-1, p), strict=True))}
 
 
-def _start(time: str, count: int) -> Fit:
+def first_fit(time: str, count: int) -> Fit:
+    """Return what a fit starts from: the terms and lengths, no constants, and no weights for so many runs."""
     amplitudes, lengths, noise = START[time]
     return Fit({"": np.zeros(1)}, np.square(amplitudes), np.array(lengths), noise**2, 0.0, np.zeros(count), {})
 
@@ -189,7 +190,7 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
     """Fit constants and weights to some rows."""
     at = np.flatnonzero(rows & np.isfinite(times))
     parts = {name: values[at] for name, values in getattr(points.steps, time.removesuffix("_ms")).items()}
-    fit = replace(_start(time, len(times)), constants=constants(parts, points.group[at], times[at], time))
+    fit = replace(first_fit(time, len(times)), constants=constants(parts, points.group[at], times[at], time))
     base, shares = process.summed(points, fit, time)
     missing = np.log(times) - base
     centre = float(np.median(missing[at]))
@@ -473,7 +474,7 @@ def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
     points = process.points_of(runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD})
     amd = (runs["device"] == "MI300X").to_numpy()
     rows, times = np.flatnonzero(amd), runs["tpot_ms"].to_numpy(dtype=float)
-    pairs = Pairs.of(points, _start("tpot_ms", 0))
+    pairs = Pairs.of(points, first_fit("tpot_ms", 0))
     learnt = learn(points, pairs, times, "tpot_ms", ~amd & (runs["apart"] != "yes").to_numpy())
     one = asked_of(learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), BASES[5])
     return _nine(pd.DataFrame({"group": 0, "missed": one["missed"]})) / NINETY_PERCENT
@@ -485,7 +486,7 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
     queued = process.queues(points.steps)
     fits, found = {}, {}
     for time in TIMES:
-        pairs = Pairs.of(points, _start(time, 0))
+        pairs = Pairs.of(points, first_fit(time, 0))
         found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
         every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool))
         trees = grown(every, points, runs) if time in TREES else None

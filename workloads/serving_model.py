@@ -64,6 +64,10 @@ _STEADY: Final = "aiconfigurator"
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 _among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
+BEYOND: Final[Mapping[str, float]] = {"tpot_ms": 0.2, "ttft_ms": 0.4}
+"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under way beyond the most
+that a run of the model had: with it nine in ten runs are covered that have up to eight times as many as those learnt
+from (`benchmarks.serving_beyond`)."""
 _CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
 
@@ -157,28 +161,43 @@ class ServingModel:
         here = points_of(rows, own, self.slower)
         names, queued = here.names, queues(here.steps).astype(int)
         measured = _among(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
-        values, spreads, said = {}, {}, {}
+        most = np.where(measured, self._most("setting", names), self._most("model", names))
+        doublings = np.maximum(np.log2(as_numbers(rows, "concurrency") / most), 0.0)
+        values, within, spreads, said = {}, {}, {}, {}
         for time in TIMES:
             fit = self.fits[time]
             known = {name: codes[fit.weights != 0] for name, codes in self._points.names.items()}
             rests = [(TWO_RUNS,) if two else basis for basis, two in zip(bases(names, known), measured, strict=True)]
             trust = np.array([trusted(basis, fit.trust) for basis in rests]).reshape(-1, 2)
             values[time] = np.exp(self._logs(rows, here, time, trust))
-            spreads[time] = np.array(
+            within[time] = np.array(
                 [spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)]
             )
+            spreads[time] = np.hypot(within[time], BEYOND[time] * doublings)
             said[time] = np.array([" and ".join(basis) for basis in rests])
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             tpot_spread=spreads["tpot_ms"],
-            remarks=tuple(self._remarks(said, queued, spreads)),
+            remarks=tuple(self._remarks(said, queued, within, most, doublings > 0)),
             basis=tuple(said["tpot_ms"].tolist()),
         )
 
+    def _most(self, name: str, asked: Mapping[str, np.ndarray]) -> FloatArray:
+        """Return the most requests under way of the learnt runs that share a name with each setting, else of all."""
+        alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0)
+        users = as_numbers(self.runs, "concurrency")[alone]
+        known = pd.Series(users).groupby(self._points.names[name][alone]).max()
+        return known.reindex(asked[name]).fillna(users.max()).to_numpy(dtype=np.float64)
+
     def _remarks(
-        self, rests: Mapping[str, np.ndarray], queued: np.ndarray, spreads: Mapping[str, FloatArray]
+        self,
+        rests: Mapping[str, np.ndarray],
+        queued: np.ndarray,
+        spreads: Mapping[str, FloatArray],
+        most: FloatArray,
+        beyond: BoolArray,
     ) -> list[Remark]:
         said, first = (rests[time] for time in TIMES)
         if not len(said):
@@ -206,6 +225,10 @@ class ServingModel:
                 f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast calibrate takes them"
             )
             found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
+        if beyond.any():
+            users = float(most[beyond].min())
+            text = f"no run of the model has more than {users:,.0f} requests under way: beyond them intervals are wider"
+            found.append(remark("beyond-measured-requests", text, requests=users))
         return found
 
     def calibrated(self, runs: pd.DataFrame, own: GPU | None = None) -> ServingModel:

@@ -91,6 +91,16 @@ def test_what_is_not_known_has_no_time() -> None:
     assert np.isnan(found.ttft_ms[0])
 
 
+def test_more_requests_than_any_run_of_the_model_had_are_told_with_wider_intervals() -> None:
+    most = shipped().runs.query("model == 'meta-llama/Llama-3.1-70B' and apart == ''")["concurrency"].max()
+    found = shipped().served(asked(*({"concurrency": one * most} for one in (0.5, 1, 2, 4))))
+    for spread, growth in ((found.tpot_spread, 0.2), (found.ttft_spread, 0.4)):
+        assert spread[0] == spread[1]
+        np.testing.assert_allclose(np.square(spread[2:]) - spread[1] ** 2, np.square([growth, 2 * growth]))
+    (note,) = [note for note in found.remarks if note.code == "beyond-measured-requests"]
+    assert note.values["requests"] == most
+
+
 def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_path: Path) -> None:
     run = {
         "tokenizer_id": "a", "model_id": "llama-3.1-70b", "max_concurrency": 4, "completed": 10, "mean_ttft_ms": 90.0,

@@ -1,0 +1,84 @@
+"""How far more requests under way than were learnt from are forecast: ``python -m flopcast.benchmarks.serving_beyond``.
+
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more than 32, 64 and 128 requests under
+way are left out one after the other, all that is learnt is learnt anew, and the runs are held against the intervals,
+which widen with each doubling (`workloads.serving_model.BEYOND`). No release is named, as in a search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import FloatArray
+from ..errors import FlopcastError
+from ..evaluation.metrics import NINETY_PERCENT
+from ..workloads.serving_model import TIMES, ServingModel, kept, points_of, shipped
+from .serving_model import Pairs, first_fit, grown, learn, published
+from .shared_data import SHARED_DATA
+
+LEFT_OUT: Final = (32, 64, 128)
+
+
+def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
+    """Return a model that did not learn from the hidden runs, with the widths of the one that ships."""
+    own, points = shipped(), points_of(runs, slower=shipped().slower)
+    usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy() & ~hidden
+    fits = {}
+    for time in TIMES:
+        times = runs[time].to_numpy(dtype=float)
+        learnt = learn(points, Pairs.of(points, first_fit(time, 0)), times, time, usable)
+        fits[time] = replace(
+            learnt.fit, spreads=own.fits[time].spreads, trust=own.fits[time].trust,
+            trees=grown(learnt, points, runs) if own.fits[time].trees is not None else None,
+        )  # fmt: skip
+    return ServingModel(kept(runs), fits, own.about, own.slower)
+
+
+def errors(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each run left out and time: limit, doublings beyond it, error and deviation in logarithms."""
+    found = []
+    for limit in LEFT_OUT:
+        users: FloatArray = runs["concurrency"].to_numpy(dtype=float)
+        hidden = (users > limit) & (runs["apart"] != "yes").to_numpy()
+        asked = runs[hidden].assign(engine_version="")
+        told = of_fewer(runs, hidden).served(asked)
+        for time in TIMES:
+            spread = getattr(told, time.replace("_ms", "_spread"))
+            missed = np.log(getattr(told, time) / asked[time].to_numpy(dtype=float))
+            found.append(pd.DataFrame({"time": time, "limit": limit, "missed": missed, "spread": spread}))
+            found[-1]["doublings"] = np.log2(users[hidden] / limit)
+    return pd.concat(found, ignore_index=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how the runs left out were forecast, by the doublings; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.serving_beyond", description=__doc__)
+    parser.add_argument("sample", type=Path, help="silicon_sample.csv")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
+    options = parser.parse_args(arguments)
+    try:
+        found = errors(published(options.sample, options.data / "workloads"))
+    except FlopcastError as error:
+        print(error, file=sys.stderr)
+        return 2
+    found["covered"] = found["missed"].abs() <= NINETY_PERCENT * found["spread"]
+    found["error"] = np.abs(np.expm1(found["missed"]))
+    found["doublings"] = pd.cut(found["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
+    by = found.groupby(["time", "doublings"], observed=True)
+    told = by.agg(
+        runs=("error", "size"), mean=("error", "mean"), median=("error", "median"), covered=("covered", "mean")
+    )
+    print(told.round(3).to_string())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
