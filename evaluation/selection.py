@@ -65,6 +65,7 @@ DEFAULT_ERRORS: Final = 2.0  # standard errors by which a model, or a simple law
 APART: Final = 0.02  # share of the models as good as the best that are nevertheless told apart from it
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
+_DRAWN: Final = 1000  # multipliers of which the quantile is taken
 MOST_UNITS: Final = 15_000
 """Rows, or groups, that are resampled: of more, so many sets of them drawn at random, which err together as little."""
 
@@ -371,7 +372,7 @@ def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> 
     return [float(honest * np.exp(-reach)), float(min(honest * np.exp(min(reach, 99.0)), _WORST))]
 
 
-def _not_worse(losses: FloatArray, code: NDArray[np.intp], seed: int, replicates: int = 1000) -> BoolArray:
+def _not_worse(losses: FloatArray, code: NDArray[np.intp], seed: int) -> BoolArray:
     """Return which models' mean losses are not told from the smallest: multiple comparisons with the best.
 
     A model is worse where its difference to some other, over its standard error (clusters are independent), exceeds
@@ -385,8 +386,8 @@ def _not_worse(losses: FloatArray, code: NDArray[np.intp], seed: int, replicates
     squared = both - 2 * products
     errors = np.sqrt(np.where(squared > 1e-12 * both, squared, 0.0))  # of each difference; 0 where it never varies
     rng, kept = np.random.default_rng(seed), np.empty(len(means), dtype=bool)
-    scale = np.sqrt(rng.chisquare(units - 1, replicates) / (units - 1))
-    drawn = [rng.normal(size=(min(_CHUNK, replicates - done), len(sizes))) for done in range(0, replicates, _CHUNK)]
+    scale = np.sqrt(rng.chisquare(units - 1, _DRAWN) / (units - 1))
+    drawn = [rng.normal(size=(min(_CHUNK, _DRAWN - done), len(sizes))) for done in range(0, _DRAWN, _CHUNK)]
     moved = np.concatenate([normal @ influence for normal in drawn])
     for model in range(len(means)):
         known = errors[model] > 0

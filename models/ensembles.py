@@ -48,20 +48,20 @@ def log_predictions(model: Any, X: Any) -> np.ndarray:
     return np.log(np.maximum(np.asarray(model.predict(X), dtype=np.float64), _TINY))
 
 
-def simplex_weights(logs: np.ndarray, log_y: np.ndarray, iterations: int = 50) -> np.ndarray:
+def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
     """Return weights w >= 0 with sum 1 that minimise ``sum_i |sum_j w_j logs_ij - log_y_i|``, approximately.
 
     Iteratively reweighted least squares, as `baselines.fit_terms`; the sum is held by a heavy row.
 
     ``logs`` (n_samples, n_models) are the logarithms of out-of-fold predictions, ``log_y`` (n_samples,) that of the
-    target; all rounds of reweighting are always run.
+    target; all 50 rounds of reweighting are always run.
     """
     errors = logs - log_y[:, None]  # the weights sum to one, so errors mix as predictions do
     scale = max(float(np.abs(errors).mean()), 1e-12)
     errors = errors / scale
     count = errors.shape[1]
     found, row_weights = np.full(count, 1.0 / count), np.ones(len(errors))
-    for _ in range(iterations):
+    for _ in range(50):
         gram = (errors * row_weights[:, None]).T @ errors / row_weights.sum() + 1e-9 * np.eye(count)
         root = np.linalg.cholesky(gram, upper=True)
         found, _ = nnls(np.vstack([root, np.full(count, _SUM_TO_ONE)]), np.r_[np.zeros(count), _SUM_TO_ONE])

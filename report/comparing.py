@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -245,7 +245,7 @@ def traces_document(found: TraceChanges) -> Document:
     changed = {PARTS[name]: value for name, value in found.parts.items() if value}
     largest = max(map(abs, changed.values()), default=1.0)
     bars = [
-        Bar(name, abs(value) / largest, f"{_change(value)} µs", "good" if value < 0 else "warning")
+        Bar(name, abs(value) / largest, f"{signed(value, significant)} µs", "good" if value < 0 else "warning")
         for name, value in changed.items()
     ]
     heads = (
@@ -258,7 +258,9 @@ def traces_document(found: TraceChanges) -> Document:
         Row(row[:-2], _TONES.get(row[0], ""))
         for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
     ]
-    parts = [(name, _change(value), f"{100 * value / before.total_us:+.1f} %") for name, value in changed.items()]
+    parts = [
+        (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %") for name, value in changed.items()
+    ]
     made = Table(columns("where the difference comes from", numbers=("change, µs", "of the first")), rows(parts))
     both = Table(heads[:-2], shown, "calls that changed most", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
@@ -542,17 +544,13 @@ def times_text(found: TraceChanges) -> str:
     return f"{side(found.before)}; {side(found.after)}"
 
 
-def signed(value: float) -> str:
-    """Return a difference of times with its sign.
+def signed(value: float, form: Callable[[float], str] = duration) -> str:
+    """Return a difference of times (µs) with its sign; ``form`` writes its size.
 
-    >>> signed(-1234.5), signed(2.0)
-    ('-1.234 ms', '+2 µs')
+    >>> signed(-1234.5), signed(2.0), signed(2.0, significant)
+    ('-1.234 ms', '+2 µs', '+2.000')
     """
-    return f"{'-' if value < 0 else '+'}{duration(abs(value))}"
-
-
-def _change(microseconds: float) -> str:
-    return f"{'-' if microseconds < 0 else '+'}{significant(abs(microseconds))}"
+    return f"{'-' if value < 0 else '+'}{form(abs(value))}"
 
 
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
@@ -569,7 +567,7 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
         name,
         *counts,
         *times,
-        _change(row["change_us"]),
+        signed(row["change_us"], significant),
         formatted(row["ratio"], "{:.3f}"),
         *kernels,
     )

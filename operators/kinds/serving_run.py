@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..op import Dim, Op
 from ..work import as_numbers, element_bytes, numbers, texts
+from .launched import whole_view
 
 SERVING: Final = "serving"
 METRICS: Final = ("ttft_ms", "tpot_ms", "output_tokens_per_s")
@@ -59,12 +60,6 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     return as_numbers(frame, "active_parameters") * element_bytes(frame, "dtype_b") * answer / gpus(frame)
 
 
-def view(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one of everything: a run is no product of matrices."""
-    one = np.ones(len(frame))
-    return pd.DataFrame({"batch": one, "m": one, "n": one, "k": one})
-
-
 def request_us(frame: pd.DataFrame) -> np.ndarray:
     """Return the time of a request, ``ttft + (output - 1) tpot``; NaN where either is missing or cannot be."""
     ttft, tpot, answer = (as_numbers(frame, name) for name in ("ttft_ms", "tpot_ms", "output_len"))
@@ -103,7 +98,7 @@ OPERATORS = (
         "serving {model}",
         flops,
         bytes_moved,
-        view,
+        whole_view,
         metrics=METRICS,
     ),
 )  # fmt: skip
