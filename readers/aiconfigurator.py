@@ -140,9 +140,16 @@ def _gemm(table: Columns) -> Rows:
     return {**{name: table.number(name) for name in "mnk"}, "dtype_a": a, "dtype_b": b, "scale_block": scale}
 
 
+_WITHOUT_GATE: Final = frozenset({(2688.0, 1856.0), (2048.0, 5120.0)})
+"""Sizes of Nemotron's layers of experts. TensorRT-LLM's tables call them "nongated", the others do not say it: by vLLM
+and SGLang, too, they take 1.2 to 1.4 times less than it takes to read three matrices from memory, not two."""
+
+
 def _moe(table: Columns) -> Rows:
     a, b, scale = table.formats("moe_dtype")
-    gated = table.mapped("kernel_source", lambda word: 0.0 if "nongated" in word else 1.0).astype(float)
+    named = table.mapped("kernel_source", lambda word: "nongated" in word).astype(bool)
+    sizes = zip(table.number("hidden_size"), table.number("inter_size"), strict=True)
+    gated = np.where(named | np.array([size in _WITHOUT_GATE for size in sizes], dtype=bool), 0.0, 1.0)
     words = [name for name in ("op_name", "distribution", "phase", "simulation_mode") if table.has(name)]
     return {
         "tokens": table.number("num_tokens"), "model_dim": table.number("hidden_size"),

@@ -115,6 +115,12 @@ def test_values_of_latent_attention_are_read_with_the_keys(tmp_path: Path) -> No
     assert work_of(frame).bytes[0] == 2 * (4 * 64 * (576 + 512) + 4 * 1024 * 576)
 
 
+def test_layers_known_to_have_no_gate_have_none_whatever_the_engine_calls_their_kernel(tmp_path: Path) -> None:
+    layers = [MOE, MOE | {"hidden_size": 2688, "inter_size": 1856}, MOE | {"hidden_size": 2048, "inter_size": 5120}]
+    frame = fc.read(table(tmp_path, "moe", *layers)).frame
+    assert frame.set_index("model_dim")["gated"].to_dict() == {4096: True, 2688: False, 2048: False}
+
+
 def test_messages_are_counted_in_elements(tmp_path: Path) -> None:
     row = fc.read(table(tmp_path, "nccl", NCCL, engine="TRTLLM", kernel="NCCL")).frame.iloc[0]
     assert (row["message_bytes"], row["ranks"], row["variant"], row["engine"]) == (2**21, 8, "all_reduce", "nccl")
