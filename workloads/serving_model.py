@@ -159,8 +159,14 @@ class ServingModel:
         """
         rows = complete(rows)
         here = points_of(rows, own, self.slower)
+        measured = _among(here.names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
+        unnamed = measured & (here.names["release"] == 0)
+        if unnamed.any():  # an own setting without a release is asked of the one that it was last measured with
+            last = pd.Series(self.runs["engine_version"].to_numpy(), index=self._points.names["setting"])
+            last = last[~last.index.duplicated(keep="last")]
+            rows.loc[unnamed, "engine_version"] = last[here.names["setting"][unnamed]].to_numpy()
+            here = points_of(rows, own, self.slower)
         names, queued = here.names, queues(here.steps).astype(int)
-        measured = _among(names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
         most = np.where(measured, self._most("setting", names), self._most("model", names))
         doublings = np.maximum(np.log2(as_numbers(rows, "concurrency") / most), 0.0)
         values, within, spreads, said = {}, {}, {}, {}

@@ -91,6 +91,16 @@ def test_what_is_not_known_has_no_time() -> None:
     assert np.isnan(found.ttft_ms[0])
 
 
+def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
+    measured = asked(*({"engine_version": "0.99.0", "concurrency": one} for one in (4, 64)))
+    blind = shipped().served(measured)
+    own = shipped().calibrated(measured.assign(tpot_ms=0.6 * blind.tpot_ms, ttft_ms=0.6 * blind.ttft_ms))
+    found = own.served(asked({"concurrency": 4}, {"concurrency": 64}))
+    assert found.basis == (TWO_RUNS, TWO_RUNS)
+    np.testing.assert_allclose(found.tpot_ms / blind.tpot_ms, 0.6, rtol=0.05)
+    np.testing.assert_allclose(found.ttft_ms / blind.ttft_ms, 0.6, rtol=0.1)
+
+
 def test_more_requests_than_any_run_of_the_model_had_are_told_with_wider_intervals() -> None:
     most = shipped().runs.query("model == 'meta-llama/Llama-3.1-70B' and apart == ''")["concurrency"].max()
     found = shipped().served(asked(*({"concurrency": one * most} for one in (0.5, 1, 2, 4))))
