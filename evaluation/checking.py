@@ -46,7 +46,7 @@ from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
 from .cluster_bootstrap import bootstrap, bootstrapped_medians, effective_groups, percentile_interval
-from .intervals import log_ratio
+from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
@@ -185,7 +185,7 @@ def assess(
     new: pd.DataFrame,
     folds: Mapping[str, pd.DataFrame],
     *,
-    level: float = 0.9,
+    level: float = LEVEL,
     margin: float = 0.10,
     covered: Mapping[str, float | None] | None = None,
     seed: int = 0,

@@ -145,7 +145,7 @@ class ConformalIntervals:
     def bounds(
         self,
         predicted: ArrayLike,
-        level: float = 0.9,
+        level: float = LEVEL,
         *,
         scale: ArrayLike | None = None,
         widen: ArrayLike = 1.0,
@@ -208,7 +208,7 @@ def cross_bounds(
     predicted: ArrayLike,
     groups: ArrayLike,
     folds: ArrayLike,
-    level: float = 0.9,
+    level: float = LEVEL,
     scheme: str = "grouped",
     *,
     scale: ArrayLike | None = None,

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from ..arrays import FloatArray
 from ..errors import ParameterError
 from ..evaluation.advising import Need
+from ..evaluation.intervals import LEVEL
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
 from ..traces.summary import Annotated, errors_of
@@ -116,7 +117,7 @@ LATENCY_BOUND: Final = "latency"
 
 
 def class_table(
-    projection: Projection, published: Projection, stated: Mapping[str, float] | None = None, *, level: float = 0.9
+    projection: Projection, published: Projection, stated: Mapping[str, float] | None = None, *, level: float = LEVEL
 ) -> pd.DataFrame:
     """Return one row per class of kernels, the largest projected time first.
 
@@ -324,7 +325,7 @@ def result_of(
     *,
     stated: str = "",
     sweeps: Sequence[Sweep] = (),
-    level: float = 0.9,
+    level: float = LEVEL,
     samples: int = 256,
     seed: int = 0,
     phases: bool = False,

@@ -39,6 +39,7 @@ from scipy.stats import qmc
 from ..arrays import FloatArray
 from ..errors import NotPublishedError, ParameterError, nearest
 from ..evaluation.advising import Need
+from ..evaluation.intervals import LEVEL
 from ..evaluation.metrics import check_level
 from ..hardware import peak_path
 from ..remarks import Remark, remark
@@ -187,7 +188,7 @@ def accuracy_band(relative: float) -> str:
 
 
 def propagate(
-    simulate: Simulate, factors: Sequence[Factor], *, level: float = 0.9, samples: int = 256, seed: int = 0
+    simulate: Simulate, factors: Sequence[Factor], *, level: float = LEVEL, samples: int = 256, seed: int = 0
 ) -> Uncertainty:
     """Propagate the uncertainty of factors to the end-to-end time.
 
@@ -332,7 +333,7 @@ def names_of(projection: Projection) -> list[str]:
 
 
 def uncertainty_of(
-    projection: Projection, stated: Mapping[str, float] | None = None, *, level: float = 0.9, samples: int = 256,
+    projection: Projection, stated: Mapping[str, float] | None = None, *, level: float = LEVEL, samples: int = 256,
     seed: int = 0,
 ) -> Uncertainty:  # fmt: skip
     """Propagate the sources of error of a projection to its end-to-end time, through the replay.
