@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:  # the process that hands out the tests runs none, and imports none of these
     from flopcast.readers import Measurements
@@ -26,16 +28,18 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+# Examples would hold constants of the modules that a worker happens to have imported, each parsed for them.
+providers._get_local_constants = providers.Constants
 
 
 @pytest.fixture(scope="session", autouse=True)
 def few_folds() -> Iterator[tuple[tuple[int, int], ...]]:
-    """Let trainings have three folds, not ten: of most only the run is needed. Return what they have by default."""
+    """Let trainings have two folds, not ten: of most only the run is needed. Return what they have by default."""
     from flopcast.evaluation import competition
 
     default = competition.FOLDS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(competition, "FOLDS", ((0, 3),))
+        patch.setattr(competition, "FOLDS", ((0, 2),))
         yield default
 
 
@@ -112,6 +116,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker send one message for a test that passed, not six: the terminal shows no more of it."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_unconfigure() -> None:

@@ -14,6 +14,7 @@ import flopcast as fc
 from flopcast.api import learning
 from flopcast.errors import ArtifactError, DataError, ParameterError
 from flopcast.evaluation import competition
+from flopcast.models import ensembles
 from flopcast.models.baselines import AnalyticLaw
 from flopcast.models.prior import Corrected, Pooled, Smooth
 
@@ -92,7 +93,10 @@ def test_pooled_weights_fade_from_equal_to_the_better() -> None:
         assert model.predict(X) == pytest.approx(np.exp(0.1 * model.weights_["a"] - 0.4 * model.weights_["b"]))
 
 
-def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(prior: Path) -> None:
+def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(
+    prior: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensembles, "ENOUGH_ROWS", 4)  # a pool is fitted many times here, and its parts as often
     own = products("MI300X", 12, 1.6, 4)
     found = fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Pooled/Prior"], scheme="kfold", jobs=1)
     assert found.selected["name"] == "Pooled/Prior"
