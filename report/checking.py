@@ -39,7 +39,7 @@ from .document import (
     rows,
     upcoming,
 )
-from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, name_farthest, styled
+from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
 from .training import left_out, metric, title
 
@@ -317,14 +317,13 @@ def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
     shown = table.reset_index(drop=True)
     ratio = shown["observed"] / shown["predicted"]
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
-    name_farthest(
-        figure, np.log10(shown["predicted"]), ratio.where(ratio > 1), [escape(str(one)) for one in shown["group"]]
-    )
+    names = [escape(str(one)) for one in shown["group"]]
+    named = farthest(np.log10(shown["predicted"]), ratio.where(ratio > 1), names)
     if found.shift is not None:
         figure.add_hrect(y0=found.shift.lower, y1=found.shift.upper, fillcolor=BASELINE, opacity=0.25, line_width=0)
     figure.update_xaxes(type="log", title="predicted: " + escape(quantity(metric).label), gridcolor=GRID)
     figure.update_yaxes(type="log", title="observed / predicted", gridcolor=GRID)
-    return styled(figure, 460, legend={"itemsizing": "constant"})
+    return styled(figure, 460, legend={"itemsizing": "constant"}, annotations=named)
 
 
 def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:

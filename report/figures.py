@@ -7,7 +7,7 @@ vermilion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from html import escape
 from typing import Any, Final
@@ -49,32 +49,33 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     if rows.empty:
         return None
     rows = thinned(rows)
-    figure = go.Figure().set_subplots(
-        rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.04
-    )
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]]
-    baseline = reference(cv)
+    traces, baseline = list[Any](), reference(cv)
     if baseline is not None and baseline["name"] in (rows := beside(rows, predictions, [baseline["name"]])):
         law = rows[baseline["name"]].to_numpy(dtype=float)
-        _add_points(figure, baseline["name"], observed, law, BASELINE, where)
+        traces += _points_of(baseline["name"], observed, law, BASELINE, where)
     line = {"color": NEUTRAL, "width": 2}
-    figure.add_trace(go.Scatter(name="observed", x=place, y=_short(observed), mode="lines", line=line), row=1, col=1)
+    traces.append(go.Scatter(name="observed", x=place, y=_short(observed), mode="lines", line=line, **_PANELS[0]))
     predicted = rows["predicted"].to_numpy(dtype=float)
-    _add_points(figure, name, observed, predicted, SELECTED, where)
-    ape = 100 * np.abs(predicted - observed) / observed
-    name_farthest(figure, place, np.maximum(ape, LEAST_APE), where, row=2, col=1)
-    for error in (1, 10):
-        figure.add_hline(y=error, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
+    traces += _points_of(name, observed, predicted, SELECTED, where)
+    ape = np.maximum(100 * np.abs(predicted - observed) / observed, LEAST_APE)
+    dotted = {"type": "line", "x0": 0, "x1": 1, "xref": "x2 domain", "yref": "y2",
+              "line": {"color": NEUTRAL, "width": 1, "dash": "dot"}}  # fmt: skip
     decades = [10.0**power for power in range(-9, 13)]
-    ticks = {"tickmode": "array", "tickvals": decades, "ticktext": [f"{decade:,.9g}" for decade in decades]}
-    figure.update_yaxes(type="log", **ticks)
-    figure.update_yaxes(title_text=escape(unit), row=1, col=1)
-    figure.update_yaxes(title_text="error, %", row=2, col=1)
-    figure.update_xaxes(range=[0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)])
-    figure.update_xaxes(title_text="workloads from smallest to largest", row=2, col=1)
+    up = {"type": "log", "tickmode": "array", "tickvals": decades,
+          "ticktext": [f"{decade:,.9g}" for decade in decades]}  # fmt: skip
+    across = {"range": [0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)], "domain": [0.0, 1.0]}
     return styled(
-        figure, 620, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
+        go.Figure(traces),
+        620,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
+        annotations=[{"xref": "x2", "yref": "y2", **look} for look in farthest(place, ape, where)],
+        shapes=[{**dotted, "y0": error, "y1": error} for error in (1, 10)],
+        xaxis={**across, "anchor": "y", "matches": "x2", "showticklabels": False},
+        yaxis={**up, "anchor": "x", "domain": [0.4048, 1.0], "title": {"text": escape(unit)}},
+        xaxis2={**across, "anchor": "y2", "title": {"text": "workloads from smallest to largest"}},
+        yaxis2={**up, "anchor": "x2", "domain": [0.0, 0.3648], "title": {"text": "error, %"}},
     )
 
 
@@ -309,20 +310,27 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
     return figure
 
 
-def _add_points(
-    figure: go.Figure, name: str, observed: np.ndarray, predicted: np.ndarray, colour: str, where: list[str]
-) -> None:
-    """Add a model's predictions to the upper panel and their errors to the lower; what is not positive is left out."""
+_PANELS: Final = ({"xaxis": "x", "yaxis": "y"}, {"xaxis": "x2", "yaxis": "y2"})
+"""Axes of the upper panel of two, and of the lower."""
+
+
+def _points_of(
+    name: str, observed: np.ndarray, predicted: np.ndarray, colour: str, where: list[str]
+) -> Iterator[go.Scatter | go.Scattergl]:
+    """Yield a model's predictions in the upper panel and their errors in the lower; what is not positive is left out.
+
+    Placed by their axes: plotly's own panels, and each property set later, take as long again as all the rest.
+    """
     many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label, kind = escape(name), go.Scattergl if many else go.Scatter
     marker = {"color": colour, "size": 3 if many else 5, "opacity": 0.5 if many else 0.8}
-    for panel, y, sign in ((1, np.where(predicted > 0, predicted, np.nan), ""), (2, np.maximum(ape, LEAST_APE), " %")):
+    for panel, y, sign in ((0, np.where(predicted > 0, predicted, np.nan), ""), (1, np.maximum(ape, LEAST_APE), " %")):
         hover = f"%{{y:.4~g}}{sign}{'<br>%{text}' if where else ''}<extra>{label}</extra>"
-        points = kind(
-            name=label, x=place, y=_short(y), mode="markers", marker=marker, text=where or None, hovertemplate=hover
-        )
-        figure.add_trace(points.update(showlegend=panel == 1, legendgroup=label), row=panel, col=1)
+        yield kind(
+            name=label, x=place, y=_short(y), mode="markers", marker=marker, text=where or None, hovertemplate=hover,
+            showlegend=panel == 0, legendgroup=label, **_PANELS[panel],
+        )  # fmt: skip
 
 
 def _short(values: np.ndarray) -> np.ndarray:
@@ -425,8 +433,8 @@ def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike,
     figure.add_annotation(_named(escape(name), across[at], up[at], colour, ax=28, ay=-24))
 
 
-def name_farthest(figure: go.Figure, at: ArrayLike, off: ArrayLike, names: Sequence[str], **panel: Any) -> None:
-    """Write beside the farthest off of each third of the points its name, so that names do not meet.
+def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return, as annotations, the name of the farthest off of each third of the points, so that names do not meet.
 
     ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are off, on a logarithmic
     axis; what is not known is passed over.
@@ -434,15 +442,15 @@ def name_farthest(figure: go.Figure, at: ArrayLike, off: ArrayLike, names: Seque
     across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
     known = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
     if not len(known):
-        return
+        return []
     low, high = across[known].min(), across[known].max()
-    third = np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int)
+    found, third = list[dict[str, Any]](), np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int)
     for place in np.unique(third):
         part = known[third == place]
         worst = part[np.argmax(up[part])]
         shift = {"ax": (30, 0, -30)[place], "ay": -28, "xanchor": ("left", "center", "right")[place]}
-        look = _named(shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift)
-        figure.add_annotation(look, **panel)
+        found.append(_named(shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift))
+    return found
 
 
 def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:
