@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -131,7 +131,6 @@ OutOption = Annotated[
 ]
 RankGpuOption = Annotated[str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")]
 RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)]
-MODEL: Final = "MODEL"  # what the command is listed as that is meant where no other is named
 
 
 class _Nameless(typer.Context):
@@ -147,16 +146,16 @@ class _Model(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = args and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if not args or named else [MODEL, *args])
+        return super().parse_args(ctx, args if not args or named else [opt.MODEL, *args])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete the names of models beside those of commands."""
-        named = next(one for one in self.commands[MODEL].params if one.name == "model")
+        named = next(one for one in self.commands[opt.MODEL].params if one.name == "model")
         return [*super().shell_complete(ctx, incomplete), *named.shell_complete(ctx, incomplete)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        if name != MODEL:
+        if name != opt.MODEL:
             return name, command, rest
         cast("Any", command).context_class = _Nameless
         return "", command, rest
@@ -480,7 +479,7 @@ def _score(
     show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)
 
 
-app.command(MODEL)(opt.run_command(run_))
+app.command(opt.MODEL)(opt.run_command(run_))
 app.command("train")(opt.run_command(train))
 app.command("cases")(opt.run_command(cases))
 app.command("hpl")(opt.run_command(hpl))

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -455,12 +455,16 @@ def documented(spellings: Sequence[str]) -> str:
     return next((one for one in spellings if one.startswith("--")), "")
 
 
+MODEL: Final = "MODEL"
+"""What the command of `forecast` is listed as that is meant where no other is named: nobody types it."""
+
+
 def command_line(context: typer.Context) -> str:
     """Return the command as it was called, options in full and in the order of the help, without `_SHOWN_ONLY`."""
     named, at = [str(context.command.name)], context.parent
     while at is not None and at.parent is not None:
         named, at = [str(at.info_name), *named], at.parent
-    words = ["flopcast", *named]
+    words = ["flopcast", *(one for one in named if one != MODEL)]
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
         source = context.get_parameter_source(name)

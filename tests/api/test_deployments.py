@@ -145,3 +145,9 @@ def test_the_first_lines_say_which_two_runs_narrow_the_answer_and_to_what(
     assert "Two measured runs of this setting, with the fewest and the most requests under way, narrow it to" in before
     assert "per token and" in before
     assert "Tokens are output tokens." in said
+
+
+def test_the_page_has_the_command_as_it_was_typed(tmp_path: Path) -> None:
+    call("forecast", "llama-3.1-8b", "--gpus", "1", "--concurrency", "8", "--out", str(tmp_path / "page"))
+    page = (tmp_path / "page" / "forecast.html").read_text()
+    assert "flopcast forecast llama-3.1-8b --gpus 1 --concurrency 8" in page
