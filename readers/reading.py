@@ -838,7 +838,7 @@ def remark_above(above: pd.DataFrame, found: Found) -> None:
             for source, share in worst
         ]
         kept_out = f"; {refused} over 150 %: kept out (unless impossible rows are kept)" if refused else ""
-        text = f"faster than the {peak_name(str(peak))} of {device} allows: {', '.join([first, *others])}{kept_out}"
+        text = f"faster than {device} allows ({peak_name(str(peak))}): {', '.join([first, *others])}{kept_out}"
         found.add(remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused), len(own))
 
 

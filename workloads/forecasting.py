@@ -253,7 +253,7 @@ class Known:
         names = [name for name, seconds in zip(release.constants, rows, strict=True) if name in _KERNELS and seconds]
         shares = dict(zip(release.constants, self.share.tolist(), strict=True))
         listed = ", ".join(f"{_KERNELS[name]} {100 * shares[name]:.0f} %" for name in names)
-        text = f"of the time of kernels stand on the runs and measurements given: {listed}; the others on laws"
+        text = f"of the kernels' time this stands on the runs and measurements given: {listed}; the rest on laws"
         return remark("kernels-by-source", text, **{name: round(shares[name], 3) for name in names})
 
 

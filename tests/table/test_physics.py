@@ -43,6 +43,7 @@ def test_above_the_peak_is_a_finding_and_half_as_much_again_is_refused(tmp_path:
     [note] = remarks(found, "above-peak")
     assert (note.values["device"], note.values["peak"], note.values["refused"]) == ("MI300X", "bf16_matrix", 1)
     assert [source for source, _ in note.values["worst"]] == ["x.csv:4", "x.csv:3"]
+    assert "faster than MI300X allows (bf16 matrix peak): " in note.text
 
 
 def test_keep_keeps_what_is_impossible(tmp_path: Path) -> None:
