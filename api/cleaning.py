@@ -20,7 +20,7 @@ from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
-from .tables import check_jobs
+from .tables import check_jobs, paths_of
 
 if TYPE_CHECKING:
     from ..report.document import Document
@@ -153,7 +153,7 @@ def clean(
     options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, interval)
     options.check()
     reading = Options({}, dict(default or {}), ranges=rule is not None and rule.by == "marker")
-    paths = [Path(path) for path in ([data] if isinstance(data, str | Path) else data)]
+    paths = paths_of(data)
     traces, unreadable = _read(paths, reading, jobs)
     full = None if cover is None else full_list(Path(cover), reading, jobs)
     campaigns = {label: campaign_of(Path(label)) for label in traces}

@@ -28,7 +28,7 @@ from ..table.conditions import Where, conditions
 from ..table.contents import Profile, profiles
 from ..traces.summary import Overview, overview
 from ..workers import Jobs, workers
-from .tables import check_jobs, items
+from .tables import check_jobs, paths_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -236,9 +236,7 @@ def ingest(
     13365
     """
     conditions(where)
-    paths = [item for item in items(data) if isinstance(item, Path)]
-    if not paths:
-        raise ParameterError("data", "is missing: give files or folders")
+    paths = paths_of(data)
     place = None if out is None else Path(out)
     if place is not None:
         check_place_of_table(place, paths, dispatches, parts)

@@ -34,7 +34,7 @@ from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
-from .tables import Data, check_jobs, load_measurements, names_of
+from .tables import Data, check_jobs, load_measurements, names_of, paths_of
 
 
 def fidelity(
@@ -86,7 +86,7 @@ def fidelity(
     """
     if steps_per_trace is not None and steps_per_trace < 1:
         raise ParameterError("steps_per_trace", f"must be at least 1, got {steps_per_trace}")
-    paths = [Path(path) for path in ([traces] if isinstance(traces, str | Path) else traces)]
+    paths = paths_of(traces, "traces")
     names = [path.name for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
     options = Options(defaults=dict(default or {}))
@@ -202,9 +202,8 @@ def plan(
     if not counters.split():
         raise ParameterError("counters", f"must name one at least, got {counters!r}")
     options = Options(defaults=dict(default or {}))
-    found = plan_passes(
-        full_list(Path(trace), options), profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass
-    )
+    kernels = full_list(paths_of(trace, "trace")[0], options)
+    found = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
     lines = tuple(command_of(found, number, counters=counters) for number in range(1, found.passes + 1))
     return PlannedPasses(found, lines, None if check is None else proof(found, passes_of(Path(check), options)))
 

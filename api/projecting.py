@@ -43,7 +43,7 @@ from ..report.projection_figures import class_figure, roofs_figure, sweep_figure
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .profilers import read_durations
-from .tables import load_measurements
+from .tables import load_measurements, paths_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -409,7 +409,7 @@ class Inputs:
     def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
-        for label, trace in traces_of([Path(path) for path in traces], self.options):
+        for label, trace in traces_of(paths_of(traces, "traces"), self.options):
             yield label, with_possible_times(trace, label)
         if label is None:
             raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")

@@ -133,7 +133,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(data, where, unit, default, rename, each=each, keep=keep, jobs=jobs)
+    found = load_measurements(data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs)
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -196,7 +196,7 @@ def template(op: str | None = None) -> pd.DataFrame:
     return pd.DataFrame([row.to_dict() for row in rows]).convert_dtypes()
 
 
-def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
+def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, one by one; nothing for None.
 
     Raises ParameterError: something is neither a path, a table nor what `read` returned; DataError: there is no file or
@@ -206,16 +206,38 @@ def items(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | read
         return []
     if isinstance(data, str | PathLike):
         if data == "":
-            raise ParameterError("data", "has an empty name, which would be the working folder: say '.' for that")
+            raise ParameterError(name, "has an empty name, which would be the working folder: say '.' for that")
         if not Path(data).exists():
             raise DataError("no such file or folder", source=str(data))
         return [Path(data)]
     if isinstance(data, pd.DataFrame | readers.Measurements):
         return [data]
     if isinstance(data, Sequence) and not isinstance(data, bytes):
-        return [part for one in data for part in items(one)]
+        return [part for one in data for part in items(one, name)]
     kinds = "a path, a DataFrame, what read() returned, or a list of these"
-    raise ParameterError("data", f"must be {kinds}, got {type(data).__name__}")
+    raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
+
+
+def items_or_embedded(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
+    """Return what data consist of, for None the measurements that flopcast has.
+
+    Raises what `items` does, and ParameterError for an empty list, which a pattern gives that no file has.
+    """
+    given = items([*default_paths()] if data is None else data)
+    if not given:
+        raise ParameterError("data", "is an empty list: leave it out for the measurements that flopcast has")
+    return given
+
+
+def paths_of(data: Any, name: str = "data") -> list[Path]:
+    """Return files and folders one by one. Raises what `items` does, and ParameterError: none, or something else."""
+    found = items(data, name)
+    if not found:
+        raise ParameterError(name, "is missing: give files or folders")
+    paths = [one for one in found if isinstance(one, Path)]
+    if len(paths) < len(found):
+        raise ParameterError(name, "must be files or folders, got a table")
+    return paths
 
 
 def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
@@ -247,7 +269,7 @@ def load_measurements(
     a file cannot be read, or no row is left.
     """
     conditions(where)  # refused before anything is read
-    given = items(data) or [*default_paths()]
+    given = items_or_embedded(data)
     if len(given) == 1 and isinstance(given[0], readers.Measurements):
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]

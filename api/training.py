@@ -49,7 +49,7 @@ from .checking import Check, check
 from .devices import Device, device
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
-from .tables import Data, check_devices, check_jobs, items, load_measurements, names_of
+from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements, names_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -440,13 +440,14 @@ def train(
     check_quick(quick, models, without, suite)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
-    if not items(data):
+    items_or_embedded(data)
+    if data is None:
         target = target or DEFAULT_TARGET
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
     own = EVERY if isinstance(target, list | tuple) else device(target, "target")
-    if not items(data):
+    if data is None:
         host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
     devices = device(host, "host") if host is not None else None, own
     if devices[0] == own:

@@ -20,7 +20,7 @@ from ..report.validation import efficiency_figure, roofline_figure, validation_d
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, check_devices, items, load_measurements, names_of
+from .tables import Data, check_devices, items_or_embedded, load_measurements, names_of
 
 
 class Validation(Shown, ValidationResult):
@@ -137,7 +137,8 @@ def validate(
     """
     check_margin(margin)
     check_number("seed", seed, 0)
-    if not items(data):
+    items_or_embedded(data)
+    if data is None:
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:
         missing = "host" if host is None else "target"
