@@ -9,7 +9,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.evaluation.law_comparison import slope_test
-from flopcast.evaluation.linear_scaling import ALL, ClassFinding, _holm, assess_scaling
+from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
@@ -168,11 +168,6 @@ def test_slopes_are_adjusted_over_classes_by_holm() -> None:
     direct = slope_test(data.laws[FLOPS].to_numpy(), data.y, data.groups)
     assert direct is not None
     assert evidence(pooled, FLOPS).size_p == direct.p_size  # over all rows the test stands alone
-
-
-def test_holm_lets_no_p_value_fall_below_a_smaller_ones() -> None:
-    assert _holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
-    assert _holm([0.7, 0.6]).tolist() == [1.0, 1.0]
 
 
 def _part(data: Dataset, rows: np.ndarray) -> Dataset:
