@@ -420,11 +420,11 @@ class TrainedModel:
             if not each_gpu(part, self.recipe.target):
                 name = str(part["device"].iloc[0])
                 problem = f"no GPU {name!r} is known" if name else "the row names no device"
-                what = "this model predicts for any GPU that is known"
+                what = "one that is none of the catalogue's is stated, by its file, as the default of device"
                 if name.casefold().endswith(".toml"):
                     what = "data open no file: state it as the default of device"
                 elif close := _closest(name):
-                    what = f"say which of {', '.join(map(repr, close))}"
+                    what = f"say which of {', '.join(map(repr, close))}, or {what}"
                 unable.add(kind, remark("unknown-device", f"{problem}: {what}", device=name))
                 continue
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,13 @@ def test_a_template_of_one_operator_has_its_columns(tmp_path: Path, name: str) -
     read = pd.read_csv if name.endswith("csv") else pd.read_parquet
     assert read(tmp_path / name).columns.tolist() == fc.schema("gemm").index.tolist()
     assert len(fc.read(tmp_path / name).frame) == 1
+
+
+def test_a_template_is_printed_as_it_is_written(tmp_path: Path) -> None:
+    told = run("serving", "--template")
+    assert run("serving", "--out", tmp_path / "runs.csv").exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(StringIO(told.stdout)), pd.read_csv(tmp_path / "runs.csv"))
+    assert run("serving", "--template", "--json").exit_code == 2
 
 
 def test_the_examples_are_possible(found: fc.Measurements) -> None:
