@@ -28,8 +28,10 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
-# Examples would hold constants of the modules that a worker happens to have imported, each parsed for them.
-providers._get_local_constants = providers.Constants
+# Examples would hold constants of the modules that a worker happens to have imported, each parsed for them. The name is
+# not public (Hypothesis 6.170): where it is another, examples are as they are without this.
+if hasattr(providers, "_get_local_constants") and hasattr(providers, "Constants"):
+    providers._get_local_constants = providers.Constants
 
 
 @pytest.fixture(scope="session", autouse=True)
