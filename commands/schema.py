@@ -12,7 +12,7 @@ from ..output import READABLE, check_file, write_table
 from . import options as opt
 
 PLACE = 200
-EXAMPLES = ("flopcast schema gemm --out gemm.csv", "flopcast schema serving --template > runs.csv")
+EXAMPLES = ("flopcast schema gemm --out gemm.csv", "flopcast schema serving --template")
 
 
 def command(
