@@ -47,10 +47,11 @@ def format_in(name: str) -> str | None:
 def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     """Return the architecture of a model.
 
-    It is named in any spelling of case and separators and with what follows a known name (``-Instruct``, ``-FP8-KV``);
-    or by the path of a Hugging Face ``config.json``, or of the folder that holds it (with the ``hf_quant_config.json``
-    beside it); the contents of one; or a model of the local Hugging Face cache. Raises DataError: the name is unknown
-    (the message has the nearest), the file cannot be read, or a figure is missing or cannot be.
+    It is named in any spelling of case and separators, with what follows a known name (``-Instruct``, ``-FP8-KV``), or
+    without the active size of a mixture of experts (Qwen3-235B); or by the path of a Hugging Face ``config.json``, or
+    of the folder that holds it (with the ``hf_quant_config.json`` beside it); the contents of one; or a model of the
+    local Hugging Face cache. Raises DataError: the name is unknown (the message has the nearest), the file cannot be
+    read, or a figure is missing or cannot be.
 
     >>> model = find("llama-3.1-70b")
     >>> model.layers, model.kv_heads, round(model.parameters / 1e9, 1)
@@ -90,12 +91,17 @@ def quantised(name: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _called(name: str) -> Architecture | None:
-    """Return the known model of a name: the longest that it begins with, if what follows changes no shape."""
+    """Return the known model of a name: the longest that it begins with, if what follows changes no shape.
+
+    Of two as long, Qwen2.5-7B and Qwen2-57B, that whose digits stand apart as in the name.
+    """
     title = name.lower()
-    spelt = {_plain(word): known for known, text in _texts().items() for word in (known, *_aliases(text))}
-    for word in sorted((word for word in spelt if _plain(title).startswith(word)), key=len, reverse=True):
+    called = ((word, known) for known, text in _texts().items() for word in (known, *_aliases(text)))
+    spelt = {word: known for full, known in called for word in (_ACTIVE.sub("", full), full)}
+    begins = [word for word in spelt if _plain(title).startswith(_plain(word))]
+    for word in sorted(begins, key=lambda one: (-len(_plain(one)), not _apart(title).startswith(_apart(one)))):
         place = -1
-        for _ in word:  # the letter of the title at which the known name ends
+        for _ in _plain(word):  # the letter of the title at which the known name ends
             place = next(at for at in range(place + 1, len(title)) if title[at].isalnum())
         rest = [one for one in re.split(r"[-_ :.]+", title[place + 1 :]) if one]
         if all(_HARMLESS.fullmatch(one) for one in rest):
@@ -107,6 +113,11 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+def _apart(name: str) -> str:
+    """Return a name whose digits are told apart: 2.5-7b and 2-57b."""
+    return re.sub(r"[^a-z0-9~]+", "", re.sub(r"(?<=\d)[^a-z0-9]+(?=\d)", "~", name.lower()))
+
+
 @cache
 def _texts() -> dict[str, str]:
     """Return the text of the table of each model by its name: to read all of them takes longer than to forecast one."""
@@ -116,6 +127,7 @@ def _texts() -> dict[str, str]:
 
 
 _NAME: Final = re.compile(r'^name = "(.*)"$', re.MULTILINE)
+_ACTIVE: Final = re.compile(r"(?<=b)-a[\d.]+b$")  # Qwen3-235B is Qwen3-235B-A22B
 _ALIASES: Final = re.compile(r"^aliases = \[[^\]]*\]", re.MULTILINE)
 
 

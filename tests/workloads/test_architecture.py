@@ -274,6 +274,9 @@ def test_a_name_that_goes_on_otherwise_is_another_model(name: str) -> None:
         ("deepseek-ai/DeepSeek-R1-0528", "deepseek-r1"),
         ("nvidia/DeepSeek-R1-NVFP4", "deepseek-r1-nvfp4"),
         ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b"),
+        ("Qwen3-235B-FP8", "qwen3-235b-a22b"),
+        ("Qwen2-57B", "qwen2-57b-a14b"),
+        ("qwen25-7b", "qwen2.5-7b"),
         ("amd/gpt-oss-120b-w-mxfp4", ""),
     ],
 )
