@@ -203,11 +203,15 @@ class GeometricStack(PositiveRegressor):
         weights = np.full(len(parts), 1 / len(parts))
         if self.learn_weights and len(y) > len(parts):
             known, logs = self._out_of_fold(parts, X, y, groups)
-            weights = simplex_weights(logs, np.log(y[known]))
+            weights = self._learnt(logs, np.log(y[known]))
         self.weights_ = {name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)}
         self.parts_ = [fit(clone(model), X, y, groups, memo=memo) for name, model in parts if self.weights_[name] > 0]
         self.selected_features_ = all_selected(self.parts_, feature_names(self))
         return self
+
+    def _learnt(self, logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
+        """Return the weights (n_models,) for the logarithms of held-out predictions (n_samples, n_models) and of y."""
+        return simplex_weights(logs, log_y)
 
     def _out_of_fold(
         self, parts: Sequence[tuple[str, Any]], X: Any, y: np.ndarray, groups: Any
