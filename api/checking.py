@@ -242,9 +242,7 @@ def check(
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
     measured = load_measurements(data, where, unit, default, rename, devices, keep=keep, only=devices)
     with one_thread():
-        rows, lost = _scored(
-            checked, measured.frame, named or _host(model), third, _grouped_by(checked, group), interval
-        )
+        rows, lost = _scored(checked, measured.frame, named or _host(model), third, _grouped_by(model, group), interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
     folds = {
@@ -273,9 +271,9 @@ def check(
     return Check(found, rows, facts, checked, measured)
 
 
-def _grouped_by(run: RunLike, group: str | Sequence[str] | None) -> list[str] | None:
+def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Sequence[str] | None:
     """Return the columns that make a group: those stated, else those of the training, whose groups they are to meet."""
-    return names_of(group, "group") or run.metrics["data"].get("group")
+    return names_of(group, "group") or (model.groups and model.groups.by) or None
 
 
 def _host(model: TrainedModel) -> str | None:
@@ -479,7 +477,7 @@ def advise(
         raise DataError(f"no candidate can be predicted; first of {int((~measured).sum())}: {why}")
     frame, answers = frame[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
-    groups = groups_of(frame, _grouped_by(trained, group)).astype(str)
+    groups = groups_of(frame, _grouped_by(model, group)).astype(str)
     known = np.isin(groups, trained.predictions["group"].astype(str))
     weights = np.ones(len(frame))
     if weight is not None:

@@ -492,7 +492,6 @@ def train(
     trained = Trained(dataset, model, measured, known, kept, digest)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, predictions, digest)
-    metrics["data"]["group"] = options["group"]
     metrics["provenance"] = provenance(asked, measured, where, seed)
     for cv in metrics["cv"] if trees else ():
         cv["trees"] = forests[cv["scheme"]]

@@ -103,7 +103,6 @@ class Data(Struct):
 
     n: Count | None = None
     groups: Count | None = None
-    group: list[Text] | None = None  # columns that make one
     features_available: Count | None = None
     host: Text | None = None
     target: Text | None = None
