@@ -484,9 +484,8 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 
     found: dict[str, list[Metrics]] = {}
     for entry in ranking:
-        if entry.get("value") or (
-            entry.get("value") == 0 and entry.get("significant") is not None
-        ):  # no p-value of 0: adds nothing
+        value, of_test = entry.get("value"), entry.get("significant") is not None
+        if value or (value == 0 and of_test):  # what adds nothing is left out, a p-value of 0 is not
             found.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
         Column("#", "number"), Column("feature", "name"), Column("value", "number"), Column("sign"),

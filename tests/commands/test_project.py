@@ -474,7 +474,6 @@ def test_networks() -> None:
 
 
 def test_the_help_names_what_there_is() -> None:
-    assert command.FILES["project"] == FILES["project"]
     assert [names.split(", ") for names in (command.COMMUNICATION_LAWS, command.GAPS)] == [
         list(COMMUNICATION_LAWS), list(GAPS),
     ]  # fmt: skip
