@@ -45,7 +45,7 @@ def read_constants(text: str) -> dict[str, Constant]:
     """Return the constants of a TOML file by their names, ``table.name``, in the order of the file."""
     found: dict[str, Constant] = {}
     for name, table in tomllib.loads(text).items():
-        alone = "unit" in table
+        alone = "unit" in table or "same" in table
         found |= {name: _read(table)} if alone else {f"{name}.{key}": _read(one) for key, one in table.items()}
     return found
 
@@ -56,6 +56,8 @@ def _known() -> dict[str, Constant]:
 
 
 def _read(table: Mapping[str, Any]) -> Constant:
+    if "same" in table:
+        return constant(table["same"])
     return Constant(
         value=_number(table.get("value", float("nan"))),
         unit=table["unit"],

@@ -4,8 +4,8 @@ A GPU under load is taken to draw a fixed share of its board power (TDP) on eith
 of the TDPs, and energy, which is power times time, by that ratio times the one of the times.
 
 Where nobody has measured the power of a kernel it is taken to be a share of the board power by what it does: products
-(`PRODUCTS`), what moves data (`MOVING`), messages (`LINKS`), nothing (`IDLE`). The shares are judgements, as is the
-spread of the logarithm of the power around them (`SPREAD`).
+(`PRODUCTS`), what moves data (`MOVING`), messages (`LINKS`), launches (`LAUNCHES`), nothing (`IDLE`). The shares are
+judgements (hardware/constants.toml), as is the spread of the logarithm of the power around them (`SPREAD`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ import numpy as np
 
 from ..arrays import FloatArray
 from ..hardware import GPU
+from ..hardware.constants import constant
 from ..operators.operators import Work
 from .base import DeviceLaw
 
 _J_PER_W_US = 1e-6
-PRODUCTS, MOVING, LINKS, IDLE, SPREAD = 0.85, 0.65, 0.5, 0.3, 0.15
+PRODUCTS, MOVING, LINKS, LAUNCHES, IDLE = (
+    constant(f"power.{name}").value for name in ("products", "moving", "links", "launches", "idle")
+)
+SPREAD = constant("power.products").spread
 
 
 class Tdp(DeviceLaw):

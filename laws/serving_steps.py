@@ -42,13 +42,14 @@ import pandas as pd
 
 from ..arrays import BoolArray, FloatArray
 from ..hardware import GPU, all_gpus
+from ..hardware.constants import constant
 from ..operators.kinds.serving_run import gpus as gpus_of
 from ..operators.kinds.serving_run import together
 from ..operators.work import BITS, as_numbers, canonical_dtypes, numbers, texts
 
-LAYER_US: Final = 27.0
-"""Launches and small kernels of a layer, per step: vLLM on MI300X (`workloads/constants.toml`, ``serving.layers``)."""
-_PER_SEQUENCE_US: Final = 1.3  # the same per sequence to the power `_POWER`, on one GPU (``serving.sequences``)
+LAYER_US: Final = constant("launch.layer").value
+"""Launches and small kernels of a layer, per step: vLLM on MI300X."""
+_PER_SEQUENCE_US: Final = constant("launch.sequence").value  # per sequence to the power `_POWER`, on one GPU
 _POWER: Final = 0.75
 _SCALED_BITS: Final = 4.5  # of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)
 _KEPT: Final = 3e9  # bytes of a GPU that the runtime keeps for itself

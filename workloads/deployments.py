@@ -68,7 +68,7 @@ class Question:
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
     node_gpus: int = NODE_GPUS  # GPUs of a node: an instance lies in one
-    memory_utilisation: float = 0.9  # part of the memory that may be used
+    memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
 
     @property
     def limited(self) -> bool:

@@ -25,7 +25,7 @@ from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..evaluation.advising import Need
 from ..hardware import GPU
-from ..laws.board_power import IDLE, LINKS, MOVING, PRODUCTS, SPREAD, energy_interval
+from ..laws.board_power import IDLE, LAUNCHES, LINKS, MOVING, PRODUCTS, SPREAD, energy_interval
 from ..operators.work import BITS
 from ..remarks import Remark, remark
 from .architecture import check_split
@@ -88,7 +88,7 @@ SHARES: Final = {
     **dict.fromkeys(("products", "attention", "head"), PRODUCTS),
     **dict.fromkeys(("stated", "cache", "elementwise", "optimizer"), MOVING),
     **dict.fromkeys(("collectives", "gradients"), LINKS),
-    **dict.fromkeys(("layers", "sequences"), 0.4),
+    **dict.fromkeys(("layers", "sequences"), LAUNCHES),
     **dict.fromkeys(("steps", "pipeline"), IDLE),
 }
 """Part of the board power (TDP) that is drawn, by part of the time."""
