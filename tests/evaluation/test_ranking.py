@@ -132,6 +132,25 @@ def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(data: tuple[p
     assert [row["sign"] for row in table] == ["+", "+", "+", ""]
 
 
+def test_what_shuffling_costs_counts_each_held_out_row_once() -> None:
+    X = pd.DataFrame(np.random.default_rng(0).uniform(1, 2, (120, 2)), columns=["a", "b"])
+    groups = np.repeat(["small", "middle", "large"], [10, 20, 90])
+    y = (np.where(groups == "large", 1.0, 10.0) * X["a"] + X["b"]).to_numpy()
+    expected = {"a": 0.0, "b": 0.0}
+    for group in np.unique(groups):
+        own = groups == group
+        fitted = LinearRegression().fit(X[~own], y[~own])
+        costs = permutation_importance(fitted, X[own], y[own], repeats=3, seed=0)
+        expected = {name: value + costs[name] * own.sum() / 120 for name, value in expected.items()}
+    table = ranking(
+        Rows(X, y, groups, pd.DataFrame(index=X.index)),
+        Candidate("line", LinearRegression(), "measured time"),
+        "grouped",
+        0,
+    )
+    assert {row["feature"]: row["value"] for row in table} == pytest.approx(expected)
+
+
 def test_features_chosen_by_half_of_the_groups_are_tested_by_the_other(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     X, y = data
     noisy = y * np.exp(np.random.default_rng(1).normal(0, 0.02, len(y)))
