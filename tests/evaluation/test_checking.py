@@ -61,6 +61,14 @@ def test_a_factor_on_all_rows_is_a_shift_that_its_correction_undoes(factor: floa
     assert again.score.coverage >= 0.88
 
 
+def test_a_shift_of_one_percent_is_not_worth_a_correction_however_sure_it_is() -> None:
+    new, old = asked(table(1, groups=200, rows=40, between=0.0, name="new")), {"grouped": table(0, 200, 40, 0.0)}
+    found = assess(new.assign(observed=1.01 * new["observed"]), old)
+    assert found.shift is not None
+    assert found.shift.lower > 1
+    assert (found.outcome, found.correction) == (Outcome.VALID, None)
+
+
 def test_each_of_the_three_tests_has_a_third_of_the_level() -> None:
     found = judged(table(1, name="new"))
     assert found.shift is not None

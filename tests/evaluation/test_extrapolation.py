@@ -162,6 +162,13 @@ def test_an_interval_holds_what_the_rules_say() -> None:
     np.testing.assert_array_equal(limits(intervals, predicted, [], 0.9), own)
 
 
+def test_what_the_rules_say_is_as_wide_as_the_row_is_difficult() -> None:
+    intervals = ConformalIntervals("kfold").fit(np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99))
+    scale, rule = np.array([1.0, 3.0]), np.full(2, 40.0)
+    upper = limits(intervals, np.full(2, 10.0), [rule], 0.9, scale=scale)[1]
+    np.testing.assert_array_equal(upper, intervals.bounds(rule, 0.9, scale=scale)[1])
+
+
 def test_too_few_rows_leave_it_out(trained: Dataset, predicted: np.ndarray) -> None:
     rows = {name: getattr(trained, name).iloc[:30] for name in ("X", "rows", "laws", "reference")}
     few = replace(trained, **rows, y=trained.y[:30], groups=trained.groups[:30])
@@ -193,6 +200,19 @@ def test_the_law_at_trained_rates_covers_operators_that_were_never_trained() -> 
     np.testing.assert_array_equal(again.predict(other.laws), values)
     with pytest.raises(ValueError, match="0 or more"):
         FallbackLaw.from_dict({**law.to_dict(), "ratio": -1.0})
+
+
+def test_the_intervals_of_the_law_are_those_of_kinds_left_out() -> None:
+    """Lines through each two of three operators, held against the third."""
+    data = several(("add", "gelu", "relu"))
+    found, named = learn_law(data), data.rows["op"].to_numpy()
+    assert found is not None
+    x, predicted = data.laws[[found.law]], np.empty(len(data))
+    for op in np.unique(named):
+        line = Affine().fit(x[named != op], data.y[named != op])
+        predicted[named == op] = line.predict(x[named == op])
+    own = ConformalIntervals("grouped").fit(data.y, predicted, named)
+    assert found.intervals.radius(0.9) == pytest.approx(own.radius(0.9))
 
 
 def test_where_only_one_kind_was_trained_the_law_is_wide() -> None:

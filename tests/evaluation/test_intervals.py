@@ -78,6 +78,13 @@ def test_few_groups_that_only_shift_are_draws_from_student_s_distribution_of_one
         assert intervals.radius(level) == pytest.approx(np.sqrt(0.025) * stats.t.ppf((1 + level) / 2, 3), rel=0.05)
 
 
+def test_one_wild_row_does_not_widen_the_others() -> None:
+    errors, groups = grouped_errors(0, shift=1)
+    wild = np.r_[errors[:-1], 50.0]
+    plain, found = (ConformalIntervals("grouped").fit(np.exp(of), np.ones(len(of)), groups) for of in (errors, wild))
+    assert found.radius(0.9) < 1.2 * plain.radius(0.9)
+
+
 def test_new_groups_may_err_to_the_other_side_than_those_that_are_known() -> None:
     """All groups shift by 0.2, a fifth of their rows by 0.1 more: a tenth reaches 0.3, as both have one sign."""
     errors = 0.2 + np.tile(np.repeat([0.0, 0.1], [8, 2]), 20)

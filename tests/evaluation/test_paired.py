@@ -16,13 +16,16 @@ def test_the_randomisation_test_counts_swaps_of_whole_groups() -> None:
     assert found.p_value == 0.5
 
 
-def test_it_is_the_signed_permutation_test_of_scipy_where_groups_are_rows() -> None:
+def test_test_and_interval_are_scipy_s_where_groups_are_rows() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.gamma(2, 3, 11), rng.gamma(2, 2, 11)
     known = stats.permutation_test(
         (second - first,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
     )
-    assert paired_difference(first, second, np.arange(11)).p_value == pytest.approx(known.pvalue)
+    found = paired_difference(first, second, np.arange(11))
+    assert found.p_value == pytest.approx(known.pvalue)
+    interval = stats.ttest_1samp(second - first, 0).confidence_interval(0.95)
+    assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high))
 
 
 def test_equal_errors_are_not_told_apart_and_a_clear_gain_is() -> None:

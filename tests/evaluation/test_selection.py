@@ -44,6 +44,17 @@ def test_the_interval_is_student_s_of_one_group_less() -> None:
     assert np.log(np.divide(found["interval"], found["e_out"])) == pytest.approx([-reach, reach], rel=0.05)
 
 
+def test_the_interval_is_at_least_that_of_models_which_err_about_as_much() -> None:
+    """The selected model errs by 10 % in every group by chance; the next two scatter as the test before says."""
+    means, groups = np.array([9.4, 9.8, 10.2, 10.6]), np.repeat(np.arange(4), 5)
+    errors = {"even": np.full(4, 9.9), "a": means + 1, "b": means[::-1] + 1, "far": np.array([20.0, 80.0, 20.0, 80.0])}
+    predictions = pd.DataFrame({name: 100 + of[groups] for name, of in errors.items()})
+    found = select(np.full(20, 100.0), predictions, groups, scheme="grouped")
+    reach = stats.t.ppf((1 + found["level"]) / 2, 3) * means.std(ddof=1) / 2 / (means.mean() + 1)
+    assert found["name"] == "even"
+    assert np.log(found["interval"][1] / found["e_out"]) == pytest.approx(reach, rel=0.1)
+
+
 def test_the_smallest_of_many_like_errors_is_corrected() -> None:
     truth = 100 * np.mean(np.abs(np.exp(0.3 * np.random.default_rng(9).standard_normal(100_000)) - 1))
     table, honest, tied = [], [], []

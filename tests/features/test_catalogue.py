@@ -85,7 +85,9 @@ def test_features_by_hand():
     assert value("log2.ridge.host")[0] == pytest.approx(np.log2(20 / 6))
     assert value("tail.m.32") == [8 / 32, 16 / 32]
     assert value("twos.m") == [3, 4]
+    assert value("twos.m", m=[3 * 2.0**10, 2.0**16]) == [10, 10]
     assert value("log2.intensity", "copy") == [-6, -6]
+    assert value("log2.ridge.host", "copy") == pytest.approx([-np.log2(64 * 10)] * 2)  # 10 FLOP per byte at the peaks
 
 
 def test_the_tile_of_the_hosts_tensile_kernel_is_read_off_its_name():

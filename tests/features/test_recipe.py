@@ -107,6 +107,8 @@ def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
     new["family"] = ["", "", "blockscale", ""]
     constant, kernel, family, same = recipe.unseen(new)
     assert remark("was-constant", feature="log2.k", value=11.0, trained=10.0) in constant
+    near = recipe.unseen(rows(1, k=1025.0))[0]  # a tenth of a percent more
+    assert "log2.k" in [one.values["feature"] for one in near if one.code == "was-constant"]
     assert kernel == (remark("unseen-level", category="host_kernel", level="triton", known=("asm", "ck")),)
     assert family == (remark("unseen-level", category="family", level="blockscale", known=("none",)),)
     assert same == ()

@@ -17,6 +17,7 @@ from flopcast.laws import OF_COMPUTATION
 from flopcast.laws import law as find_law
 from flopcast.laws.applied import OVER_PCIE, by_law
 from flopcast.laws.base import Overhead, Pair, Scaled
+from flopcast.laws.board_power import energy_interval
 from flopcast.laws.bounds import achieved
 from flopcast.laws.computation import NO_FLOPS
 from flopcast.projection.kernel_laws import NO_WORK, of_activities
@@ -199,6 +200,11 @@ def test_copies_between_host_and_gpu_go_over_pcie_whatever_the_law() -> None:
         why = () if law in ("kept", "bandwidth") else (OVER_PCIE,)
         expected = ("kept", 1.0, why) if law == "kept" else ("bandwidth", 2.0, why)
         assert (found["law"][0], found["factor"][0], found["why"][0]) == expected
+
+
+def test_an_energy_errs_to_either_side_as_the_time_does() -> None:
+    lower, upper = energy_interval(500.0, (2.0, 1.0, 6.0), 0.0, 0.9)
+    assert (lower, upper) == pytest.approx((500, 3000))
 
 
 def test_a_law_that_does_not_exist_is_refused() -> None:

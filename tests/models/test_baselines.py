@@ -151,6 +151,11 @@ def test_coefficients_are_never_negative_and_predictions_positive() -> None:
     assert (model.predict([[-5.0], [1e9]]) > 0).all()
 
 
+def test_a_prediction_is_at_least_a_tenth_of_the_least_time_seen() -> None:
+    x = np.arange(1.0, 9.0)[:, None]
+    assert AdditiveTime().fit(x, 5 * x[:, 0]).predict([[0.0], [4.0]]) == pytest.approx([0.5, 20.0], rel=1e-3)
+
+
 def test_known_law_is_extrapolated_ten_times_beyond_the_data() -> None:
     rng = np.random.default_rng(0)
     work = pd.DataFrame({"compute.target_us": rng.uniform(1, 50, 200), "memory.target_us": rng.uniform(1, 50, 200)})

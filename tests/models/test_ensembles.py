@@ -104,6 +104,12 @@ def test_weights_of_hand_made_predictions() -> None:
     assert simplex_weights(logs, log_y) == pytest.approx([0.5, 0.5, 0.0], abs=1e-6)
 
 
+def test_a_few_wild_predictions_do_not_take_the_weight_of_a_model() -> None:
+    log_y = np.log(np.linspace(1, 50, 60))
+    mostly_right, always_off = np.where(np.arange(60) % 20, 0.0, 3.0), np.where(np.arange(60) % 2, 0.4, -0.4)
+    assert simplex_weights(log_y[:, None] + np.c_[mostly_right, always_off], log_y)[0] > 0.95
+
+
 def test_weights_are_on_the_simplex_whatever_the_predictions() -> None:
     rng = np.random.default_rng(0)
     logs = rng.normal(size=(40, 4)) * [1, 10, 1e-9, 1e6]

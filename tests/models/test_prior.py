@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal, norm
 
 import flopcast as fc
 from flopcast.api import learning
@@ -81,6 +83,32 @@ def test_smooth_follows_a_curve_through_noise_and_goes_on_flat() -> None:
     assert model.predict([[200.0]]) == pytest.approx(model.predict([[400.0]]), abs=0.05)
     flat = Smooth().fit(x, np.full(80, 2.0))
     assert flat.predict(new) == pytest.approx(np.full(50, 2.0))
+
+
+def test_smooth_is_the_most_probable_of_its_grid_written_out() -> None:
+    random = np.random.default_rng(3)
+    x = random.uniform(0, 14, (12, 2))
+    y = 1 + 0.2 * np.sin(x[:, 0]) + random.normal(0, 0.05, 12)
+    z, new = x - x.mean(axis=0), np.array([[3.0, 7.0]]) - x.mean(axis=0)
+
+    def covariance(one: np.ndarray, length: float, slope: float) -> np.ndarray:
+        squares = ((one[:, None] - z) ** 2).sum(axis=2)
+        return 4 + np.exp(-squares / (2 * length**2)) + slope * one @ z.T
+
+    found = []
+    for length, slope, spread, noise in product(Smooth.LENGTHS, Smooth.SLOPES, Smooth.SPREADS, Smooth.NOISES):
+        known = spread**2 * covariance(z, length, slope) + noise**2 * np.eye(12)
+        prior = sum(
+            norm.logpdf(np.log(value / middle), scale=width)
+            for value, middle, width in ((length, 6.0, 0.7), (spread, 0.3, 0.8), (noise, 0.07, 0.7))
+        )
+        probable = multivariate_normal.logpdf(y - np.median(y), cov=known) + prior
+        weights = np.linalg.solve(known, y - np.median(y))
+        found.append((probable, length, slope, np.median(y) + spread**2 * covariance(new, length, slope) @ weights))
+    _, length, slope, predicted = max(found, key=lambda one: one[0])
+    model = Smooth().fit(x, y)
+    assert (model.length_, model.slope_) == (length, slope)
+    assert model.predict([[3.0, 7.0]]) == pytest.approx(predicted)
 
 
 def test_pooled_weights_fade_from_equal_to_the_better() -> None:

@@ -244,6 +244,12 @@ def test_few_rows_lower_the_degree(scores: np.ndarray) -> None:
         first_order_shares(scores[:15], x[:15])
 
 
+def test_shares_of_few_scores_that_go_together_are_no_more_than_all() -> None:
+    x = np.linspace(-1.5, 1.5, 40)
+    scores = np.column_stack([x, -x + 0.3 * np.cos(9 * x)])
+    assert first_order_shares(scores, 5 + scores.sum(axis=1)).sum() == pytest.approx(1)
+
+
 def test_a_constant_has_no_shares(scores: np.ndarray) -> None:
     assert not first_order_shares(scores, np.full(4096, 123.456)).any()
     assert first_order_shares(scores[:, :0], scores[:, 0]).shape == (0,)
