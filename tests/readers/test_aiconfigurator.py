@@ -115,10 +115,29 @@ def test_values_of_latent_attention_are_read_with_the_keys(tmp_path: Path) -> No
     assert work_of(frame).bytes[0] == 2 * (4 * 64 * (576 + 512) + 4 * 1024 * 576)
 
 
-def test_layers_known_to_have_no_gate_have_none_whatever_the_engine_calls_their_kernel(tmp_path: Path) -> None:
-    layers = [MOE, MOE | {"hidden_size": 2688, "inter_size": 1856}, MOE | {"hidden_size": 2048, "inter_size": 5120}]
-    frame = fc.read(table(tmp_path, "moe", *layers)).frame
-    assert frame.set_index("model_dim")["gated"].to_dict() == {4096: True, 2688: False, 2048: False}
+@pytest.mark.parametrize(
+    ("kernel", "release", "gated"),
+    [
+        ("vllm_unquantizedfusedmoe_triton_tritonexperts", "0.24.0", ""),
+        ("vllm_fused_moe", "0.22.0", "narrow latent wide"),
+        ("sglang_flashinfer_trtllm_moe", "0.5.14", ""), ("sglang_fused_moe_triton", "0.5.14", "latent"),
+        ("sglang_fused_moe_triton", "0.5.10", "narrow latent wide"),
+    ],
+)  # fmt: skip
+def test_layers_known_to_have_no_gate_have_none_but_by_kernels_measured_with_one(
+    tmp_path: Path, kernel: str, release: str, gated: str
+) -> None:
+    sizes = {
+        "other": (8192, 5120, 16),
+        "narrow": (2688, 1856, 128),
+        "latent": (1024, 2688, 512),
+        "wide": (8192, 5120, 512),
+    }
+    layers = [dict(zip(("hidden_size", "inter_size", "num_experts"), size, strict=True)) for size in sizes.values()]
+    rows = [MOE | layer | {"moe_dtype": "bfloat16", "version": release} for layer in layers]
+    frame = fc.read(table(tmp_path, "moe", *rows, kernel=kernel)).frame
+    own = {name for name, flag in zip(sizes, frame["gated"], strict=True) if flag}
+    assert own == {"other", *gated.split()}
 
 
 def test_messages_are_counted_in_elements(tmp_path: Path) -> None:
