@@ -32,7 +32,7 @@ from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting, is_graph
 from ..workloads.quantities import Prices, check_priced, prices
-from ..workloads.releases import Release, as_rows, find_release, widened
+from ..workloads.releases import Release, as_rows, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
 from ..workloads.serving_model import ServingModel, shipped
@@ -280,7 +280,7 @@ def forecast(
     if cases is not None:
         if fields:
             raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
-        asked = [{**row, **_measured(row, line)} for line, row in enumerate(_read(cases), start=2)]
+        asked = [{**row, **_measured(row, _place(cases, line))} for line, row in enumerate(_read(cases), start=2)]
         settings = [{name: value for name, value in row.items() if name != MEASURED} for row in asked]
         answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
         return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
@@ -328,7 +328,8 @@ def calibrate(
     Raises
     ------
     DataError
-        A run cannot be understood or cannot run, has no time above zero, or the GPUs are several; the line is named.
+        A run cannot be understood or cannot run, has no time above zero or one that no constants make plausible, or
+        the GPUs are several; the line is named.
 
     Examples
     --------
@@ -348,6 +349,8 @@ def calibrate(
     for line, case in enumerate(asked, start=2):
         try:
             measured = float(case.pop(MEASURED))
+            if not 0 < measured < np.inf:
+                raise DataError(f"measured must be a number above zero, got {measured:g}")
             setting = complete({**case, "release": None})
             served = setting.num_prompts * setting.output_len
             seconds.append(served / measured if setting.kind == "throughput" else measured)
@@ -355,12 +358,13 @@ def calibrate(
             settings.append(setting)
         except (FlopcastError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             why = "the column measured is needed" if isinstance(error, KeyError) else str(error)
-            raise DataError(f"line {line}: {why}") from None
+            raise DataError(why, source=_place(cases, line)) from None
     kinds = {"training" if one.kind == "training" else "serving" for one in settings}
     if len({one.gpu.name for one in settings}) > 1 or len(kinds) > 1:
         raise ParameterError("cases", "must be on one kind of GPU, and all of training or none")
     kind = kinds.pop()
-    return fit_release(
+    start = None if prior is None else widened(find_release(prior, kind))
+    found = fit_release(
         as_rows(parts, kind),
         np.array(seconds),
         name=name,
@@ -369,8 +373,26 @@ def calibrate(
         source=source,
         largest=float(max(max(one.batch // one.dp, one.num_prompts // one.dp) for one in settings)),
         kind=kind,
-        prior=None if prior is None else widened(find_release(prior, kind)),
+        prior=start,
     )
+    for release, most, told in (
+        (start or unknown_release(kind), _FAR, "was forecast"),
+        (found, _UNMET, "is what the constants say that meet all of these runs best"),
+    ):
+        said = as_rows(parts, kind) @ np.exp(release.mean)
+        for line, (own, expected) in enumerate(zip(seconds, said.tolist(), strict=True), start=2):
+            if max(own / expected, expected / own) > most:
+                problem = (
+                    f"states {own:,.4g} s, and {expected:,.4g} s {told}: check its unit (seconds, or output tokens "
+                    "per second) and its setting, or leave the run out"
+                )
+                raise DataError(problem, source=_place(cases, line))
+    return found
+
+
+_FAR, _UNMET = 30.0, 2.0
+"""Times that a run may differ from what was forecast of it: more is a slip of units, of a thousand in most cases; and
+from the constants fitted to all runs: where they miss one by more, they are those of none. Judgements."""
 
 
 def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Forecasts, Forecasts]:
@@ -431,7 +453,7 @@ def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(fields, values, strict=True))
 
 
-def _measured(row: Mapping[str, Any], line: int) -> dict[str, float]:
+def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:
     """Return what was measured of a setting as a number, NaN where it is empty; nothing without the column."""
     if MEASURED not in row:
         return {}
@@ -440,8 +462,12 @@ def _measured(row: Mapping[str, Any], line: int) -> dict[str, float]:
     except (TypeError, ValueError):
         value = -1.0
     if value <= 0 or np.isinf(value):
-        raise DataError(f"line {line}: measured must be a number above zero or empty, got {row[MEASURED]!r}")
+        raise DataError(f"measured must be a number above zero or empty, got {row[MEASURED]!r}", source=place)
     return {MEASURED: value}
+
+
+def _place(cases: str | PathLike[str] | pd.DataFrame, line: int) -> str:
+    return f"line {line}" if isinstance(cases, pd.DataFrame) else f"{Path(cases).name}:{line}"
 
 
 def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]:

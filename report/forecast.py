@@ -308,10 +308,14 @@ def release_document(
     others = f", and {counted(release.runs - len(now), 'run')} before" if release.runs > len(now) else ""
     told_of = f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on {release.gpu}{others}"
     widths = [float(np.median([one.half_width for one in answers])) for answers in (before, now)]
-    off = float(np.mean([abs(one.predicted / time - 1) for one, time in zip(before, measured, strict=True)]))
+    off = [
+        float(np.mean([abs(one.predicted / time - 1) for one, time in zip(answers, measured, strict=True)]))
+        for answers in (before, now)
+    ]
     answer = (
-        f"Without them, forecasts of these runs err by {share(off)} on average and are known within "
-        f"±{share(widths[0])} (the median of 90 % intervals); with them within ±{share(widths[1])}."
+        f"Without them, forecasts of these runs err by {share(off[0])} on average and are known within "
+        f"±{share(widths[0])} (the median of 90 % intervals); fitted to them, by {share(off[1])} and "
+        f"within ±{share(widths[1])}."
     )
     names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
     data = {
@@ -320,6 +324,7 @@ def release_document(
     }
     data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
     data["half_width"] = dict(zip(("before", "now"), widths, strict=True))
+    data["error"] = dict(zip(("before", "now"), off, strict=True))
     return Document(
         title=told_of, opening=[lines([answer], "answer")], sections=[Section("Constants", [names])], data=data
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import DataError, ParameterError
 from ..evaluation.metrics import check_level, speedup
-from ..remarks import Remark
+from ..remarks import Remark, remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program
 from .scaling_class import Cliff, ScalingClass, classify, cliffs
@@ -233,7 +233,12 @@ def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> La
         nothing = np.full(len(grid), np.nan)
         reason = error.problem if isinstance(error, CurveError) else str(error)
         return LawPrediction(law.name, grid, nothing, nothing, nothing, failed=reason)
-    return LawPrediction(law.name, grid, predicted, np.asarray(lower), np.asarray(upper), tuple(fitted.notes))
+    notes, none = tuple(fitted.notes), predicted <= 0
+    if none.any():  # a line through performance that falls
+        size = float(grid[none].min())
+        notes += (remark("no-performance-left", f"no performance is left from size {size:g} on", size=size),)
+        predicted = np.where(none, np.nan, predicted)
+    return LawPrediction(law.name, grid, predicted, np.asarray(lower), np.asarray(upper), notes)
 
 
 def _summary(result: SizePredictions, scenario: str, target: float, law: str) -> LawSummary | None:

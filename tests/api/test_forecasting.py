@@ -136,6 +136,7 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
     said = json.loads(result.stdout)
     assert said["runs"] == 64 + 4 - 24  # the prior's runs, and its own
     assert said["half_width"]["now"] < 0.8 * said["half_width"]["before"]
+    assert said["error"]["now"] < 0.06 < said["error"]["before"]
     cases = measured.drop(columns="measured").assign(release=str(out))
     again = fc.forecast(cases=cases).table
     assert again["predicted"].to_numpy() == pytest.approx(measured["measured"].to_numpy(), rel=0.06)
@@ -159,6 +160,23 @@ def test_answers_are_held_against_what_was_measured(measured: pd.DataFrame, tmp_
 def test_runs_that_cannot_be_are_refused(measured: pd.DataFrame, change: dict[str, float], named: str) -> None:
     with pytest.raises(fc.DataError, match=named):
         calibrate(measured.assign(**change))
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        ([1.0, 1.0, 1000.0, 1.0], r"runs.csv:4: states .* s was forecast: check its unit"),
+        ([1e-3] * 4, r"runs.csv:2: states .* s was forecast: check its unit"),
+        ([1.0, 1.0, 1.0, 8.0], r"runs.csv:\d: states .* that meet all of these runs best: check"),
+    ],
+)
+def test_runs_in_another_unit_or_unlike_the_others_are_refused(
+    measured: pd.DataFrame, times: list[float], problem: str, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs.csv"
+    measured.assign(measured=measured["measured"] * times).to_csv(runs, index=False)
+    with pytest.raises(fc.DataError, match=problem):
+        calibrate(runs, prior="vllm-0.8.5")
 
 
 def test_a_default_is_of_runs_of_serving_alone(measured: pd.DataFrame) -> None:

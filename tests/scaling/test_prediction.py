@@ -144,6 +144,14 @@ def test_what_cannot_be_predicted_is_refused(
         predict_sizes(table(**TWO), fit, targets, **options)
 
 
+def test_a_line_that_falls_below_zero_predicts_nothing_there() -> None:
+    curve = Curve("falls", "strong", "SM", np.array([8.0, 16.0]), np.array([100.0, 90.0]))
+    (line,) = predict_sizes(CurveTable((curve,)), [8, 16], [64, 128], laws=["linear"]).benchmarks[0].laws
+    assert line.at(64)[0] == pytest.approx(30)
+    assert np.isnan(line.at(128)[0])
+    assert "no-performance-left" in {note.code for note in line.notes}
+
+
 def test_laws_can_be_chosen_by_a_part_of_their_names(asked: list[list[str]]) -> None:
     assert predict_sizes(table(**TWO), [8, 16], [64], laws=["failing"]).names == ["failing"]
     assert predict_sizes(table(**TWO), [8, 16], [64], laws=["FAIL", "straight"]).names == ["straight", "failing"]
