@@ -79,7 +79,7 @@ def runs_document(
         lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
         opening=[*heads, lacking],
         sections=sections,
-        closing=[upcoming(_choice(names, schemes), "--out FOLDER writes the page")],
+        closing=[upcoming(_choice(names, metrics, schemes), "--out FOLDER writes the page")],
         data={
             "schema": SCHEMA,
             "kind": "runs",
@@ -101,8 +101,11 @@ def runs_document(
     )
 
 
-def _choice(names: tuple[str, str], schemes: Sequence[SchemeComparison]) -> str:
+def _choice(names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]) -> str:
     """Say which run to predict with: the one that errs less under every scheme in which they are told apart."""
+    first, second = (one.get("correction") or {} for one in metrics)
+    if first.get("factor") != second.get("factor"):
+        return "flopcast check each on new rows: the errors above are those before a run was corrected"
     if all(one.paired is None for one in schemes):
         return "predict the same rows with both runs, and compare the files of predictions"
     told = [one.paired.difference for one in schemes if one.paired is not None and one.paired.apart]
@@ -160,6 +163,8 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         "training data (SHA-256)": str(data.get("sha256") or "")[:12] or None,
         "saved model": (metrics.get("model") or {}).get("name"),
         "for": left_out((metrics.get("model") or {}).get("scheme") or "") or None,
+        "corrected afterwards by": metrics.get("correction")
+        and "{factor:.3f} [{lower:.3f}, {upper:.3f}]".format(**metrics["correction"]),
         "command": made.get("command"),
         "conditions": ", ".join(made.get("where") or []) or None,
         "seed": made.get("seed"),

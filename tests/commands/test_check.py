@@ -71,6 +71,13 @@ def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path)
     assert (new[2] / new[1] > old[2] / old[1]).all()
     assert after.trained.saved.manifest["correction"] == found["correction"] == after.metrics["correction"]
     assert fc.predict(after, gemms(2)).report["notes"]
+    compared = fc.compare(before, after).document()
+    stated = {one["setting"]: (one["first"], one["second"]) for one in compared.data["settings"]}
+    assert stated["corrected afterwards by"] == (
+        "–",
+        "{factor:.3f} [{lower:.3f}, {upper:.3f}]".format(**found["correction"]),
+    )
+    assert "before a run was corrected" in str(compared.closing)  # their errors are the same, their answers are not
     again = after.check(gemms(3, factor=1.2))
     assert again.verdict == "still valid"
     twice = after.check(gemms(3, factor=1.2 * 1.3))
