@@ -57,11 +57,25 @@ def write_run(
     with whole_folder(folder) as stage:
         text = json_text.dumps({**metrics, "schema": SCHEMA}, digits=DIGITS, missing=True, sort=True)
         (stage / METRICS).write_text(text, encoding="utf-8")
-        predictions.to_parquet(stage / PREDICTIONS, index=False, compression="zstd")
+        _write(predictions, stage / PREDICTIONS)
         save_model(stage / MODEL)
         (stage / REPORT).write_text(html, encoding="utf-8")
         sealing.seal(stage)
     (folder / sealing.SIGNATURE).unlink(missing_ok=True)  # of the previous run
+
+
+def _write(predictions: pd.DataFrame, path: Path) -> None:
+    """Write the predictions, each column in the encoding that is fast for it and each text once in the file."""
+    encodings = {"f": "BYTE_STREAM_SPLIT", "i": "DELTA_BINARY_PACKED"}
+    kinds = {name: getattr(predictions[name].dtype, "kind", "O") for name in predictions}
+    predictions.to_parquet(
+        path,
+        index=False,
+        compression="zstd",
+        column_encoding={name: encodings[kind] for name, kind in kinds.items() if kind in encodings},
+        use_dictionary=[name for name, kind in kinds.items() if kind not in encodings],
+        row_group_size=max(len(predictions), 1),  # each has a dictionary of its own: ten took three times as long
+    )
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from flopcast import staging
@@ -40,6 +41,16 @@ def test_a_run_has_its_parts_and_reads_back(tmp_path):
     assert (tmp_path / "runs" / "a" / "report.html").read_text(encoding="utf-8") == "<p>é"
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs" / "a" / "predictions.parquet"), PREDICTIONS)
     assert read_metrics(tmp_path / "runs" / "a")["data"] == {"n": 2}
+
+
+def test_a_text_of_many_predictions_stands_once_in_their_file(tmp_path):
+    texts, codes = [f"{number:0100}" for number in range(15_000)], np.tile(np.arange(15_000), 80)
+    many = pd.DataFrame({"row": codes, "predicted": 1.0, "source": pd.Categorical.from_codes(codes, texts)})
+    write(tmp_path / "a", predictions=many)
+    with pq.ParquetFile(tmp_path / "a" / "predictions.parquet") as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        assert sum(group.column(2).total_uncompressed_size for group in groups) < 1.5 * 1.5e6 + 2 * len(many)
+        assert file.read(["source"]).to_pandas()["source"].equals(many["source"])
 
 
 def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
