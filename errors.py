@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Final, cast
 
 from .remarks import Remark, remark
@@ -174,7 +174,10 @@ def check_drawn(rows: Iterable[int]) -> list[int]:
 
     Raises ParameterError: there is none, or one is less than `LEAST_DRAWN`.
     """
-    wanted = sorted(set(rows))
+    given = list(rows)
+    if not all(isinstance(one, Integral) for one in given):
+        raise ParameterError("rows", f"must be whole numbers, got {rows!r:.40}")
+    wanted = sorted(set(given))
     if not wanted or wanted[0] < LEAST_DRAWN:
         raise ParameterError("rows", f"must be {LEAST_DRAWN} or more each, got {', '.join(map(str, wanted))}")
     return wanted

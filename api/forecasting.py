@@ -443,7 +443,8 @@ def _times(run: str | PathLike[str] | Run) -> Times:
 
 def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Return every combination of the fields that are lists, the first varying slowest."""
-    axes = [value if isinstance(value, list | tuple | range) else [value] for value in fields.values()]
+    plain = [value.tolist() if isinstance(value, np.ndarray | pd.Series) else value for value in fields.values()]
+    axes = [value if isinstance(value, list | tuple | range) else [value] for value in plain]
     points = 1
     for axis in axes:
         points *= len(axis)

@@ -32,7 +32,7 @@ from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
 from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
-from ..readers import Options, traces_of
+from ..readers import Measurements, Options, traces_of
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
@@ -42,8 +42,9 @@ from ..report.projection import in_words, job_document, projection_document
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
+from .predicting import RunLike
 from .profilers import read_durations
-from .tables import load_measurements, paths_of
+from .tables import Data, items, load_measurements, mapping, paths_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -254,9 +255,9 @@ def project_traces(
     comm_law: str = "alpha-beta",
     gaps: str = "modelled",
     cpu_speed: float | None = None,
-    run: Path | str | None = None,
-    correct: Sequence[Path | str] = (),
-    power: Sequence[Path | str] = (),
+    run: Path | str | RunLike | None = None,
+    correct: Data | Sequence[Data] = (),
+    power: Data | Sequence[Data] = (),
     network: tuple[float, float] | Path | str | None = None,
     ranks_per_node: int = NODE_GPUS,
     ranks: int | str | None = None,
@@ -264,7 +265,7 @@ def project_traces(
     comm_wait: bool = False,
     durations: Path | str | pd.DataFrame | None = None,
     phases: bool = False,
-    uncertainty: str = "",
+    uncertainty: str | Mapping[str, float] = "",
     sweep: str | Sequence[str] = (),
     default: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
@@ -292,12 +293,12 @@ def project_traces(
         Time between activities (`projection.whole_trace.GAPS`).
     cpu_speed : float, optional
         Speed of the target's CPU relative to the one measured; unknown by default.
-    run : path, optional
-        Run folder of `train` for these GPUs; its predictions go before the law of computation.
-    correct : sequence of path
+    run : path or Run, optional
+        Run of `train` for these GPUs, or its folder; its predictions go before the law of computation.
+    correct : path, DataFrame or a list of these
         Measurements of both GPUs, from which the law of computation is corrected: a call whose problem both have
         measured by its own ratio, the others by the median of their class.
-    power : sequence of path
+    power : path, DataFrame or a list of these
         Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of kernels, which is
         else a judged share of the board power.
     network : (float, float) or path, optional
@@ -318,8 +319,8 @@ def project_traces(
     phases : bool
         Whether a few repeats of each phase of a trace are projected for all, where phases repeat
         (`projection.phases.fold`): quicker, with an error that is stated.
-    uncertainty : str
-        Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"``.
+    uncertainty : str or mapping of str to float
+        Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"`` or ``{"gemm": 0.1}``.
     sweep : str or sequence of str
         Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
     default : mapping of str to str, optional
@@ -345,7 +346,7 @@ def project_traces(
     check_number("seed", seed, 0)
     check_need(need)
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
-    sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep)
+    sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep or ())
     laws = laws_of(
         compute_law=compute_law, comm_law=comm_law, gaps=gaps, cpu_speed=cpu_speed, run=run, network=network,
         ranks_per_node=ranks_per_node, ranks=ranks, grows=grows, comm_wait=comm_wait,
@@ -354,9 +355,12 @@ def project_traces(
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
     if wanted is None and laws.world is None and not sweeps and durations is None:
         raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
-    reading = Options(defaults=dict(default or {}), calls=True, renames=dict(rename or {}))
-    inputs = Inputs(laws, wanted, known, reading, correct, durations)
-    watts = measured_power(load_measurements(power, rename=rename).frame) if power else None
+    reading = Options(defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename"))
+    inputs = Inputs(laws, wanted, known, reading, items(correct, "correct"), durations)
+    watts = items(power, "power")
+    watts = measured_power(load_measurements(watts, rename=rename).frame) if watts else None
+    if not isinstance(uncertainty, str):
+        uncertainty = ",".join(f"{name}={sigma}" for name, sigma in mapping(uncertainty, "uncertainty").items())
     drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts, "need": need}
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
@@ -378,13 +382,16 @@ def save_projection(
 
 def laws_of(
     *, compute_law: str = DEFAULT_LAW, comm_law: str = "alpha-beta", gaps: str = "modelled",
-    cpu_speed: float | None = None, run: Path | str | None = None,
+    cpu_speed: float | None = None, run: Path | str | RunLike | None = None,
     network: tuple[float, float] | Path | str | None = None, ranks_per_node: int = NODE_GPUS,
     ranks: int | str | None = None, grows: Sequence[str] = (), comm_wait: bool = False,
 ) -> Laws:  # fmt: skip
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
     file = Path(network) if isinstance(network, str | Path) else None
-    host_gbs, target_gbs = (None, None) if network is None or isinstance(network, str | Path) else network
+    between = (None, None) if network is None or isinstance(network, str | Path) else network
+    if not (isinstance(between, Sequence) and len(between) == 2):
+        raise ParameterError("network", f"must be the bandwidths of host and target, or a TOML file, got {network!r}")
+    host_gbs, target_gbs = between
     if host_gbs is not None and (ranks is not None or grows):
         raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
     laws = Laws(
@@ -392,7 +399,11 @@ def laws_of(
         NodeBandwidths(host_gbs, target_gbs, ranks_per_node), comm_wait,
         world=world_of(file, ranks_per_node, ranks, grows),
     )  # fmt: skip
-    return replace(laws, run=TrainedModel.load(Path(run)) if run else None)
+    return replace(laws, run=_model_of(run) if run else None)
+
+
+def _model_of(run: Path | str | RunLike) -> TrainedModel:
+    return TrainedModel.load(Path(run)) if isinstance(run, str | Path) else run.trained
 
 
 @dataclass(frozen=True)
@@ -403,7 +414,7 @@ class Inputs:
     target: GPU | None
     known: GPU | None
     options: Options
-    correct: Sequence[Path | str]
+    correct: Sequence[Path | pd.DataFrame | Measurements]
     durations: Path | str | pd.DataFrame | None = None
 
     def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
@@ -456,7 +467,8 @@ class Inputs:
         try:
             corrections = learn_corrections(self.measured, host, self.target or host, self.laws.compute)
         except DataError as error:
-            raise error if error.source else DataError(str(error), source=", ".join(map(str, self.correct))) from error
+            source = ", ".join(str(one) if isinstance(one, Path) else "the table" for one in self.correct)
+            raise error if error.source else DataError(str(error), source=source) from error
         return replace(self.laws, corrections=corrections)
 
 
@@ -544,7 +556,7 @@ def project_job(
     target: Device | None = None,
     *,
     host: Device | None = None,
-    correct: Sequence[Path | str] = (),
+    correct: Data | Sequence[Data] = (),
     default: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     **laws: Any,
@@ -562,7 +574,7 @@ def project_job(
     host, correct, default, rename
         As for `projecting.project_traces`.
     **laws
-        As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``model``, ``network``,
+        As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``run``, ``network``,
         ``ranks_per_node``, ``ranks`` and ``grows``.
 
     Returns
@@ -582,8 +594,8 @@ def project_job(
         found.ranks[["rank", "waiting_us", "last"]]
     """
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
-    reading = Options(defaults=dict(default or {}), calls=True, renames=dict(rename or {}))
-    inputs = Inputs(laws_of(**laws), wanted, known, reading, correct)
+    reading = Options(defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename"))
+    inputs = Inputs(laws_of(**laws), wanted, known, reading, items(correct, "correct"))
     read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:

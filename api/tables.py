@@ -218,6 +218,13 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
     raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
 
 
+def mapping(given: Any, name: str) -> dict[str, Any]:
+    """Return what states something of columns as a dictionary, nothing for None; a ParameterError names it."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(name, f"must be a mapping such as {{'column': 'value'}}, got {given!r:.60}")
+    return dict(given or {})
+
+
 def items_or_embedded(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, for None the measurements that flopcast has.
 
@@ -274,8 +281,8 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    stated, asked = (dict(unit or {}), dict(default or {})), () if EVERY.name in only else only
-    options = readers.Options(*stated, each=each, keep=keep, renames=dict(rename or {}), devices=asked)
+    stated, asked = (mapping(unit, "unit"), mapping(default, "default")), () if EVERY.name in only else only
+    options = readers.Options(*stated, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked)
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)

@@ -437,6 +437,8 @@ def train(
     progress = progress or notebook_progress("training")
     check_jobs(jobs)
     check_number("seed", seed, 0)
+    if budget is not None:
+        check_number("budget", budget, 0, whole=False)
     check_quick(quick, models, without, suite)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
@@ -454,7 +456,10 @@ def train(
         both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
     if own == EVERY and host is not None:
-        raise ParameterError("host", "must be left out where the target is all: each row is predicted from its shape")
+        which = "all" if isinstance(target, str) else "several GPUs (`train_each` has a run for each)"
+        raise ParameterError(
+            "host", f"must be left out where the target is {which}: each row is predicted from its shape"
+        )
     known = None if prior_run is None else as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:

@@ -102,7 +102,8 @@ def command(
         "sweep": sweep or (), "power": power or (), "need": need,
     }  # fmt: skip
     if together:
-        if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:
+        drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}
+        if given := [name for name, value in (of_one | drawn).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
         _together(context, traces, wanted, laws, out, as_json, every)
         return

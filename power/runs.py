@@ -96,7 +96,7 @@ class Plan:
         return said
 
 
-def plan(kernel_us: float, window_us: float) -> Plan:
+def plan(kernel_us: float, window_us: float = 1000.0) -> Plan:
     """Return the recommended protocol for a kernel's time and the power logger's averaging interval, both in µs.
 
     An interval of 0 is that of a logger of instantaneous power; one reading per ms is assumed then.

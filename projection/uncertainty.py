@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Final
 
 import numpy as np
@@ -249,7 +250,7 @@ def propagate(
 def check_sample(level: float, samples: int) -> None:
     """Raise a ParameterError if the level of an interval or the number of samples is out of range (`propagate`)."""
     check_level(level)
-    if samples < 16 or samples & (samples - 1):
+    if not isinstance(samples, Integral) or samples < 16 or samples & (samples - 1):
         raise ParameterError("samples", f"must be a power of two from 16 on, got {samples}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -63,8 +64,8 @@ class Laws:
             raise ParameterError("comm_law", f"must be {ALPHA_BETA} for other ranks or links, got {self.communication}")
         if self.gaps not in GAPS:
             raise ParameterError("gaps", f"must be one of {', '.join(GAPS)}, got {self.gaps!r}")
-        if self.cpu_speed is not None and not (np.isfinite(self.cpu_speed) and self.cpu_speed > 0):
-            raise ParameterError("cpu_speed", f"must be above 0, got {self.cpu_speed:g}: 1.2 means 20 % faster")
+        if self.cpu_speed is not None and not (isinstance(self.cpu_speed, Real) and 0 < self.cpu_speed < np.inf):
+            raise ParameterError("cpu_speed", f"must be above 0, got {self.cpu_speed!r}: 1.2 means 20 % faster")
 
 
 PUBLISHED = Laws(compute="flops-uniform", communication="bandwidth", gaps="kept")

@@ -179,6 +179,12 @@ def test_runs_in_another_unit_or_unlike_the_others_are_refused(
         calibrate(runs, prior="vllm-0.8.5")
 
 
+def test_arrays_are_grids_as_lists_are() -> None:
+    asked = {"gpu": "MI300X", "input_len": 8, "output_len": 8}
+    found = fc.forecast("llama-3.1-8b", batch=np.array([1, 4]), **asked).table
+    pd.testing.assert_frame_equal(found, fc.forecast("llama-3.1-8b", batch=[1, 4], **asked).table)
+
+
 def test_a_default_is_of_runs_of_serving_alone(measured: pd.DataFrame) -> None:
     with pytest.raises(fc.FlopcastError, match="default"):
         calibrate(measured, default={"device": "MI300X"})

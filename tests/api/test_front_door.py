@@ -68,6 +68,10 @@ def test_data_are_files_tables_and_what_was_read(measured: fc.Measurements, tmp_
         ({"models": [1], "where": GEMMS}, "models"),
         ({"group": "", "where": GEMMS}, "group"),
         ({"jobs": 0}, "jobs"),
+        ({"budget": "30s"}, "budget"),
+        ({"default": "device=MI300X"}, "default"),
+        ({"data": pd.DataFrame({"m": [1]}), "target": "MI300X", "rename": ["m"]}, "rename"),
+        ({"host": "MI300X", "target": ["MI355X", "MI308X"]}, "host"),
     ],
 )
 def test_a_wrong_type_is_named_by_its_parameter(arguments: dict[str, Any], parameter: str) -> None:

@@ -17,7 +17,7 @@ from flopcast.api.projecting import ProjectedTrace, project, project_job, projec
 from flopcast.api.tables import load_measurements
 from flopcast.commands import project as command
 from flopcast.commands.project import parse_network
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.hardware import find
 from flopcast.output import FILES
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
@@ -190,6 +190,8 @@ def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: Projected
     assert known.projected_us < 0.8 * 9000
     assert learnt.projected_us == pytest.approx(0.9 * 9000, rel=0.01)
     assert learnt.classes["law"].tolist() == ["affine+pair"]
+    for data in (str(tmp_path / "pairs.csv"), pd.read_csv(tmp_path / "pairs.csv")):
+        assert project(plain, "MI355X", correct=data).projected_us == learnt.projected_us
     (tmp_path / "one.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
     with pytest.raises(DataError):
         project(plain, "MI355X", correct=[tmp_path / "one.csv"])
@@ -275,6 +277,19 @@ def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says:
     assert result.exit_code == 2
     assert all(word in result.output for word in says.split())
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_python_takes_uncertainties_as_a_mapping_and_names_what_it_cannot_use(plain: Path) -> None:
+    said, mapped = (project(plain, "MI355X", uncertainty=one) for one in ("gemm=0.3", {"gemm": 0.3}))
+    assert mapped.interval_us == said.interval_us
+    wrong: list[tuple[str, Any]] = [
+        ("uncertainty", 0.3), ("network", 50), ("cpu_speed", "1.1"), ("samples", 64.0), ("default", "device=MI300X"),
+        ("correct", 5),
+    ]  # fmt: skip
+    for name, value in wrong:
+        with pytest.raises(ParameterError) as refused:
+            project(plain, "MI355X", **{name: value})
+        assert refused.value.parameter == name
 
 
 @pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--samples", "100")])
@@ -459,6 +474,8 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     [
         (("--sweep", "cus=1,2"), "--sweep is of one trace alone"),
         (("--comm-wait",), "--comm-wait is of one trace alone"),
+        (("--interval", "0.5"), "--interval is of one trace alone"),
+        (("--samples", "512"), "--samples is of one trace alone"),
     ],
 )
 def test_what_ranks_together_cannot_have(options: tuple[str, ...], error: str, tmp_path: Path) -> None:
