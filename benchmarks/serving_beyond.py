@@ -1,8 +1,9 @@
-"""How far more requests under way than were learnt from are forecast: ``python -m flopcast.benchmarks.serving_beyond``.
+"""How runs beyond those learnt from are forecast: ``python -m flopcast.benchmarks.serving_beyond SAMPLE``.
 
-SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more than 32, 64 and 128 requests under
-way are left out one after the other, all that is learnt is learnt anew, and the runs are held against the intervals,
-which widen with each doubling (`workloads.serving_model.BEYOND`). No release is named, as in a search.
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more requests under way, longer prompts
+or longer answers than each of `LEFT_OUT` are left out one after the other, all that is learnt is learnt anew, and the
+runs are held against the intervals, which widen with each doubling (`workloads.serving_model.BEYOND`). No release is
+named, as in a search.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..workloads.serving_model import TIMES, ServingModel, kept, points_of, ship
 from .serving_model import Pairs, first_fit, grown, learn, published
 from .shared_data import SHARED_DATA
 
-LEFT_OUT: Final = (32, 64, 128)
+LEFT_OUT: Final = {"concurrency": (32, 64, 128), "input_len": (1024, 2048, 4096), "output_len": (512, 1024)}
 
 
 def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
@@ -43,18 +44,18 @@ def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
 
 
 def errors(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each run left out and time: limit, doublings beyond it, error and deviation in logarithms."""
+    """Return a row for each run left out and time: beyond what, doublings, error and deviation in logarithms."""
     found = []
-    for limit in LEFT_OUT:
-        users: FloatArray = runs["concurrency"].to_numpy(dtype=float)
-        hidden = (users > limit) & (runs["apart"] != "yes").to_numpy()
+    for beyond, limit in ((name, limit) for name, limits in LEFT_OUT.items() for limit in limits):
+        values: FloatArray = runs[beyond].to_numpy(dtype=float)
+        hidden = (values > limit) & (runs["apart"] != "yes").to_numpy()
         asked = runs[hidden].assign(engine_version="")
         told = of_fewer(runs, hidden).served(asked)
         for time in TIMES:
             spread = getattr(told, time.replace("_ms", "_spread"))
             missed = np.log(getattr(told, time) / asked[time].to_numpy(dtype=float))
-            found.append(pd.DataFrame({"time": time, "limit": limit, "missed": missed, "spread": spread}))
-            found[-1]["doublings"] = np.log2(users[hidden] / limit)
+            found.append(pd.DataFrame({"beyond": beyond, "time": time, "missed": missed, "spread": spread}))
+            found[-1]["doublings"] = np.log2(values[hidden] / limit)
     return pd.concat(found, ignore_index=True)
 
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found["covered"] = found["missed"].abs() <= NINETY_PERCENT * found["spread"]
     found["error"] = np.abs(np.expm1(found["missed"]))
     found["doublings"] = pd.cut(found["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
-    by = found.groupby(["time", "doublings"], observed=True)
+    by = found.groupby(["beyond", "time", "doublings"], observed=True)
     told = by.agg(
         runs=("error", "size"), mean=("error", "mean"), median=("error", "median"), covered=("covered", "mean")
     )

@@ -9,6 +9,7 @@ intervals.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,19 +31,40 @@ from ..operators.operators import complete
 from ..readers import read
 from ..workloads import serving_model as process
 from ..workloads.serving import described
-from ..workloads.serving_model import BASES, FAR, NEW_RELEASE, TIMES, TWO_RUNS, Fit, Points, ServingModel
+from ..workloads.serving_model import (
+    BASES,
+    FAR,
+    KNOWN,
+    NEW_COMBINATION,
+    NEW_ENGINE,
+    NEW_GPU,
+    NEW_MODEL,
+    NEW_RELEASE,
+    NEW_SETTING,
+    NEW_VENDOR,
+    TIMES,
+    TWO_RUNS,
+    Fit,
+    Points,
+    ServingModel,
+)
 from ..workloads.serving_trees import NODE, WORDS, Trees, columns
 from .forecast_releases import RUNS, published_runs
 from .kernel_reach import AMD, slower
 from .shared_data import SHARED_DATA
 
-MADE: Final = "2026-11-27"
+MADE: Final = "2026-11-28"
 EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
 BETWEEN: Final = "release before"
-LEFT_OUT: Final = {"new setting": "configuration", "new model": "model", "new GPU": "GPU", "new engine": "engine"}
-"""By question, what groups of runs have in common that are left out one by one (`Points.names`)."""
+LEFT_OUT: Final = {
+    NEW_SETTING: ("configuration",), NEW_COMBINATION: ("model", "format", "GPU", "engine"), NEW_MODEL: ("model",),
+    NEW_GPU: ("GPU",), NEW_ENGINE: ("engine",),
+}  # fmt: skip
+"""By question, what groups of runs have in common that are left out one by one: one of these, of four any two."""
+NEW: Final = tuple(LEFT_OUT)[1:]
+"""Of these, where something is so new that the law may know it better than the runs do."""
 FOLDS: Final = 10
 LEAST: Final = 30
 """Runs that a spread of their own takes."""
@@ -67,7 +89,8 @@ NEAR: Final = 0.3
 STEPS: Final = 20
 PRIOR: Final = {
     "weights": 2.0, "products": 1.5, "scores": 3.0, "messages": 3.0, "layers": 25.0, "waits": 5.0, "crowd": 0.25,
-    "experts": 3.0, "crowd_experts": 0.5, "crowd_messages": 1.5, "step": 2.0, "queue_weights": 1.5, "queue_cache": 1.5,
+    "experts": 3.0, "crowd_experts": 0.5, "crowd_messages": 1.5, "step": 2.0, "polls": 2.0,
+    "queue_weights": 1.5, "queue_cache": 1.5,
 }  # fmt: skip
 """Constants of the time to the first token: prompts are read by kernels that are launched one by one."""
 
@@ -244,7 +267,7 @@ def asked_of(
     missed = law - across.T @ fit.weights[learnt.at]
     given = np.full(len(rows), np.nan)
     words = points.names["run"][rows]
-    known = new == "new model"
+    known = new == NEW_MODEL
     solved = solve_triangular(learnt.factor[0], across, lower=True) if known else across
     for word in sorted(set(words)) if known else ():
         own = np.flatnonzero(words == word)
@@ -265,13 +288,16 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
     """Yield the name of a question, the rows that are asked, and those to be learnt without."""
     together = (runs["apart"] != "yes").to_numpy()
     months = runs["measured"].fillna("").str[:7].to_numpy(dtype=str)
-    for basis, name in LEFT_OUT.items():
-        for word in sorted(set(points.names[name][together])):
-            asked = np.flatnonzero((points.names[name] == word) & together)
-            yield basis, asked, asked
+    names = {**points.names, "format": runs["dtype_b"].to_numpy(dtype=str)}
+    for basis, common in LEFT_OUT.items():
+        for pair in itertools.combinations(common, min(2, len(common))):
+            codes, words = pd.MultiIndex.from_arrays([names[name][together] for name in pair]).factorize(sort=True)
+            for code in range(len(words)):
+                asked = np.flatnonzero(together)[codes == code]
+                yield basis, asked, asked
     later, amd = (np.flatnonzero(one) for one in ((months >= LATER) & together, runs["device"] == "MI300X"))
     yield NEW_RELEASE, later, later
-    yield BASES[5], amd, amd
+    yield NEW_VENDOR, amd, amd
     after = months >= EARLIER
     yield BETWEEN, np.flatnonzero(after & (months < LATER) & together), np.flatnonzero(after)
 
@@ -305,7 +331,7 @@ def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any
     predicted = target - every.fit.weights[every.at] / np.diag(inverse)
     missed = every.missing[every.at] - every.fit.centre - predicted
     group = every.at % FOLDS + number + 1
-    found.append(pd.DataFrame({"question": BASES[0], "group": group, "place": every.at, "missed": missed}))
+    found.append(pd.DataFrame({"question": KNOWN, "group": group, "place": every.at, "missed": missed}))
     return pd.concat(found, ignore_index=True)
 
 
@@ -321,7 +347,7 @@ def trusted(
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
     The part for a group is chosen on the other groups of its question, that for later runs on the runs before them;
-    what ships, on all. Later runs take the least part of all that they rest on.
+    what ships, on all. Later runs of what is new otherwise have the part of that.
     """
     parts, found = {}, found.copy()
     choices = [(part, 0.0) for part in PARTS]
@@ -336,16 +362,18 @@ def trusted(
     def least(own: pd.DataFrame) -> tuple[float, float]:
         return min(choices, key=lambda part: sum(_percent(left(own, part))))
 
-    for basis in BASES[1:5]:
+    for basis in NEW:
         own = found[found["question"] == basis]
         parts[basis] = least(own)
         for group, rows in own.groupby("group"):
             found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
     before, own = (found[found["question"] == name] for name in (BETWEEN, NEW_RELEASE))
     chosen = {**parts, NEW_RELEASE: least(before)}
-    part = [process.trusted(basis, chosen) for basis in _later_bases(own, runs, points)]
+    rests = _later_bases(own, runs, points)
+    part = [process.trusted(basis, chosen) for basis in rests]
     found.loc[own.index, "missed"] = left(own, np.reshape(part, (-1, 2)))
-    return found.drop(before.index), {**parts, NEW_RELEASE: least(pd.concat([before, own]))}
+    alone = [not parts.keys() & set(basis) for basis in rests]
+    return found.drop(before.index), {**parts, NEW_RELEASE: least(pd.concat([before, own[alone]]))}
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
@@ -373,7 +401,7 @@ def spreads(found: pd.DataFrame, queued: np.ndarray) -> dict[str, tuple[float, f
         return alone, many
 
     each = {str(name): of(rows, "missed") for name, rows in found.groupby("question")}
-    return {**each, TWO_RUNS: of(found[found["question"] == "new model"], "given")}
+    return {**each, TWO_RUNS: of(found[found["question"] == NEW_MODEL], "given")}
 
 
 def _nine(rows: pd.DataFrame, column: str = "missed") -> float:
@@ -430,8 +458,9 @@ def board(
     queued = process.queues(points.steps)
     rows = []
     for question in (*BASES, NEW_RELEASE, TWO_RUNS):
-        column, of = ("given", "new model") if question == TWO_RUNS else ("missed", question)
-        drawn = LEFT_OUT.get(of, "setting")
+        column, of = ("given", NEW_MODEL) if question == TWO_RUNS else ("missed", question)
+        common = LEFT_OUT.get(of, ("setting",))
+        drawn = common[0] if len(common) == 1 else "pair"
         row: dict[str, Any] = {"left_out": question, "drawn": drawn}
         for time in TIMES:
             own = found[time][(found[time]["question"] == of) & found[time][column].notna()]
@@ -446,9 +475,9 @@ def board(
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
                 inside = covered(own, queued, column)
-            groups = points.names[drawn][own["place"]]
+            groups = points.names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
             row[time] = {
-                "runs": len(own),
+                "runs": own["place"].nunique(),
                 "groups": len(set(groups)),
                 "moves": [round(100 * float(one), 2) for one in moves(each["learnt"], groups)],
                 "covered": None if inside is None else round(100 * inside, 1),
@@ -476,7 +505,7 @@ def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
     rows, times = np.flatnonzero(amd), runs["tpot_ms"].to_numpy(dtype=float)
     pairs = Pairs.of(points, first_fit("tpot_ms", 0))
     learnt = learn(points, pairs, times, "tpot_ms", ~amd & (runs["apart"] != "yes").to_numpy())
-    one = asked_of(learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), BASES[5])
+    one = asked_of(learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), NEW_VENDOR)
     return _nine(pd.DataFrame({"group": 0, "missed": one["missed"]})) / NINETY_PERCENT
 
 
@@ -492,11 +521,11 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
         trees = grown(every, points, runs) if time in TREES else None
         fits[time] = replace(every.fit, spreads=spreads(found[time], queued), trust=trust, trees=trees)
     wide = unknown_vendor(runs, longer)
-    fits["tpot_ms"] = replace(fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, BASES[5]: (wide, wide)})
+    fits["tpot_ms"] = replace(fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, NEW_VENDOR: (wide, wide)})
     one, other = (fits[time].spreads for time in TIMES)
     # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per token is
-    alone, many = (max(one[BASES[5]][at] / one[BASES[3]][at], 1.0) * other[BASES[3]][at] for at in (0, 1))
-    fits["ttft_ms"] = replace(fits["ttft_ms"], spreads={**other, BASES[5]: (alone, many)})
+    alone, many = (max(one[NEW_VENDOR][at] / one[NEW_GPU][at], 1.0) * other[NEW_GPU][at] for at in (0, 1))
+    fits["ttft_ms"] = replace(fits["ttft_ms"], spreads={**other, NEW_VENDOR: (alone, many)})
     about = {
         "made": MADE,
         "runs": len(runs),

@@ -93,7 +93,7 @@ CURES = {
     "other-unit": "state the unit: `--unit COLUMN=UNIT`",
     "outlier": "nothing; `flopcast clean --mad 0` keeps all",
     "power-few-runs": "record more runs",
-    "beyond-measured-requests": "measure one run with as many requests, and add it with `flopcast calibrate`",
+    "beyond-measured": "measure one run with as many requests and tokens, and add it with `flopcast calibrate`",
     "serving-basis": "two measured runs narrow it: `flopcast calibrate`",
     "spoiled-timestamps": "export again, and do not save the file in a spreadsheet",
     "stray-time": "measure again; `--keep impossible` keeps it",

@@ -21,8 +21,9 @@ sequences    work per sequence and layer, growing as the power 3/4 of their numb
 
 Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``, ``scores``,
 ``messages``, ``layers``, ``waits``), of the prompts of all users that come at once (``crowd``, ``crowd_experts``,
-``crowd_messages``), of the step that is under way (``step``), and, of requests that find no room, the queue: as many
-answers as wait for each place (``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
+``crowd_messages``), of the step that is under way (``step``), of those until the server looks for new requests, half of
+``receive_interval`` (``polls``), and, of requests that find no room, the queue: as many answers as wait for each place
+(``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
 other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
 
 Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach less of the peak than
@@ -54,7 +55,7 @@ _POWER: Final = 0.75
 _SCALED_BITS: Final = 4.5  # of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)
 _KEPT: Final = 3e9  # bytes of a GPU that the runtime keeps for itself
 _USED: Final = 0.92
-"""Share of the memory that an engine fills, as is their default (vLLM: 0.9, SGLang and TensorRT-LLM about that)."""
+"""Share of the memory that an engine fills where no row says: their default (vLLM: 0.9, the others about that)."""
 _SMOOTH: Final = 16.0  # how sharply the number of running sequences bends where the cache is full
 _NUMBERED = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?")
 _WIDE: Final = 2.0  # bytes of an element that is not quantised
@@ -84,6 +85,7 @@ TTFT_PARTS: Final = {
     "crowd_experts": "products of their experts",
     "crowd_messages": "their sums over the GPUs",
     "step": "the step under way",
+    "polls": "steps until the server looks for new requests",
     "queue_weights": "answers ahead in the queue: reading weights",
     "queue_cache": "answers ahead in the queue: reading the cache",
     "queue_products": "answers ahead in the queue: products",
@@ -159,8 +161,8 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     peak says, against others, (n_rows,); 1 where left out.
     """
     few, many, scoring, caching, visiting = (np.asarray((slower or {}).get(name, 1.0)) for name in SLOWED)
-    names = ("input_len", "output_len", "concurrency", "tp", "dp", "ep")
-    prompt, answer, users, tp, dp, ep = numbers(frame, *names)
+    names = ("input_len", "output_len", "concurrency", "tp", "dp", "ep", "receive_interval")
+    prompt, answer, users, tp, dp, ep, interval = numbers(frame, *names)
     count = gpus_of(frame)
     total, active, routed, attention, embedding, layers, width, experts, visited, cached, heads, span = (
         as_numbers(frame, name)
@@ -181,8 +183,11 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     # sequences that run: as many as have room in the cache
     held = attention * plain / tp + (others * size + routed * size + embedding * _WIDE) / count
     per_token = cached * kept / (dp * np.minimum(tp, np.maximum(heads, 1.0)))
-    room = np.maximum(memory * _USED - held - _KEPT, _KEPT) / (per_token * (prompt + answer / 2))
+    used = as_numbers(frame, "memory_percent") / 100.0
+    used = np.where(np.isnan(used), _USED, np.where(used <= 1.0, used, np.nan))
+    room = np.maximum(memory * used - held - _KEPT, _KEPT) / (per_token * (prompt + answer / 2))
     running = (users**-_SMOOTH + np.maximum(room, 0.5) ** -_SMOOTH) ** (-1 / _SMOOTH)
+    running = np.fmin(running, as_numbers(frame, "running_limit"))
     apart = ~together(frame)
     shared = np.where(apart, 0.0, prompt / answer)  # tokens of prompts for each token of an answer
     # seconds a step
@@ -225,6 +230,7 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
         "crowd_experts": crowd * prompt * expert_s / 2.0,
         "crowd_messages": crowd * prompt * sent / 2.0,
         "step": tpot["weights"] + tpot["experts"] + tpot["cache"] + tpot["products"],
+        "polls": (interval - 1.0) / 2.0 * np.sum([*tpot.values()], axis=0),
         "queue_weights": waiting * (tpot["weights"] + tpot["experts"]),
         "queue_cache": waiting * tpot["cache"],
         "queue_products": waiting * (tpot["products"] + tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]),

@@ -37,6 +37,23 @@ _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
 _LABEL: Final = re.compile(r"[A-Za-z][\w. /-]{0,60}")
 _LONGEST: Final = 200  # letters of a label
+_SERVERS: Final = (
+    ("deepseek.*;b[23]00.*;fp8;4;.*", 10, 10, 95),
+    ("deepseek.*;b[23]00.*;fp8;.*", 10, 30, 82),
+    ("deepseek.*;b[23]00.*;fp4;.*", 10, 30, 85),
+    ("deepseek.*;h200.*;fp8;.*", 1, 1, 82),
+    ("qwen3.5.*;b200.*;fp4;.*", 30, 30, 85),
+    ("qwen3.5.*;b300.*;fp4;.*", 10, 30, 80),
+    (r"qwen3.5.*;b300.*;fp8;.*;0\.5\.10.*", 10, 10, 80),
+    ("qwen3.5.*;b[23]00.*", 10, 30, 82),
+    ("qwen3.5.*;h200.*;fp8;.*", 1, 1, 80),
+    ("glm-5.*;(b[23]00|h200).*", 1, 1, 85),
+)
+"""How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and release; the first that
+fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under way and from there on, and
+``--mem-fraction-static`` in percent. From its scripts of October 2025 to April 2026 (Apache-2.0):
+https://github.com/SemiAnalysisAI/InferenceX, ``benchmarks/single_node``, and ``benchmarks`` before it."""
+_MANY: Final = 16
 _ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm", "openai": ""}
 Record = Mapping[str, Any]
 
@@ -73,6 +90,19 @@ class _Runs(Reader):
                 row |= {DEFECT: "nothing-completed", DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed"}
             rows.append(own | found | row)
         return _table(pd.DataFrame(rows), tuple(labels), options)
+
+
+def _server(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return what `_SERVERS` says of a run of InferenceX; nothing of engines and GPUs that it does not name."""
+    if row["engine"] != "sglang" or row["apart"] == "yes":
+        return {}
+    model = str(row["model"]).rpartition("/")[2]
+    key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"
+    for pattern, few_requests, many, percent in _SERVERS:
+        if re.fullmatch(pattern, key, re.IGNORECASE):
+            interval = many if (number(row["concurrency"]) or 0) >= _MANY else few_requests
+            return {"receive_interval": float(interval), "memory_percent": percent}
+    return {}
 
 
 def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
@@ -243,7 +273,7 @@ class SglangServeReader(_Runs):
         tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
         copies = dp if server.get("enable_dp_attention") else 1.0
         users = _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
-        tokens = number(record.get("output_throughput"))
+        tokens, filled = number(record.get("output_throughput")), number(server.get("mem_fraction_static"))
         return {
             "model": _first(record, "model", "model_id") or _first(server, "model_path", "served_model_name"),
             "engine": _engine(record.get("backend") or "sglang"),
@@ -254,6 +284,9 @@ class SglangServeReader(_Runs):
             "apart": "yes" if apart else "",
             "pp": server.get("pp_size"),
             "ep": server.get("ep_size"),
+            "running_limit": server.get("max_running_requests"),
+            "memory_percent": filled and round(100.0 * filled),
+            "receive_interval": server.get("scheduler_recv_interval"),
             "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
@@ -329,7 +362,7 @@ class InferenceXReader(_Runs):
         per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
         gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
-        return {
+        found = {
             "device": str(_first(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
             "engine": _engine(record.get("framework")),
@@ -350,6 +383,7 @@ class InferenceXReader(_Runs):
             "duration_us": times["e2el"] and times["e2el"] * 1e6,
             "output_tokens_per_s": per_gpu * gpus if per_gpu is not None and gpus is not None else None,
         }
+        return found | _server(found)
 
 
 _SAMPLE: Final = frozenset({"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"})
@@ -433,7 +467,9 @@ class SiliconSampleReader(Reader):
                 LINE: csv.lines,
             }
         )
-        return _table(rows, ("measured", "recorded_tp"), options)
+        own = [_server(row) if row["client"] == "inferencex" else {} for row in rows.to_dict("records")]
+        servers = pd.DataFrame(own, rows.index, ("receive_interval", "memory_percent"), dtype=float)
+        return _table(rows.join(servers), ("measured", "recorded_tp"), options)
 
 
 _COUNTS: Final = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")

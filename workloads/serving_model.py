@@ -5,7 +5,7 @@ the logarithm of a measured time then lacks is a Gaussian process over the setti
 Processes for Machine Learning", MIT Press 2006, chapter 2). Its covariance is a sum of terms: of all runs, and of those
 that share the engine, the release, the client, the model, the GPU or the configuration. Where a model, a GPU or an
 engine is new, a first token is the mean of what it and trees say (`workloads.serving_trees`). An answer is as wide as
-the errors were of runs whose own configuration, model, GPU, engine or vendor was left out (`BASES`).
+the errors were of runs whose own configuration, combination, model, GPU, engine or vendor was left out (`BASES`).
 
 The file holds settings and numbers, no code: `datasets/serving_model.parquet`, made by `benchmarks.serving_model`.
 Times to the first token are those of a client that keeps ``concurrency`` requests under way from the start.
@@ -39,8 +39,12 @@ from ..remarks import Remark, remark
 from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
-BASES: Final = ("known setting", "new setting", "new model", "new GPU", "new engine", "new vendor")
-"""What an answer rests on, the surest first: the configuration was measured, or it, the model, ... was not."""
+BASES = KNOWN, NEW_SETTING, NEW_COMBINATION, NEW_MODEL, NEW_GPU, NEW_ENGINE, NEW_VENDOR = (
+    *("known setting", "new setting", "new combination", "new model", "new GPU", "new engine", "new vendor"),
+)
+"""What an answer rests on, the surest first: the configuration was measured, with prompts and answers so long; its
+model, format of weights, GPU and engine were, cut otherwise or with others; each of these four was, but not together;
+the model, ... was not."""
 NEW_RELEASE: Final = "new release"
 """Beside these: no release is named, or not one that the configuration was measured with. The width is at least that of
 runs after those learnt from."""
@@ -56,6 +60,7 @@ LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")  # 
 SETTING: Final = (
     *("device", "model", "engine", "engine_version", "client", "dtype_a", "dtype_b", "dtype_kv", "apart", "group"),
     *("tp", "pp", "dp", "ep", "input_len", "output_len", "concurrency"),
+    *("running_limit", "memory_percent", "receive_interval"),
 )
 """Columns of the file beside the figures of the models and the weights."""
 FILE: Final = ".parquet"  # how the name of the file of a model ends
@@ -64,10 +69,17 @@ _STEADY: Final = "aiconfigurator"
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 _among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
-BEYOND: Final[Mapping[str, float]] = {"tpot_ms": 0.2, "ttft_ms": 0.4}
-"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under way beyond the most
-that a run of the model had: with it nine in ten runs are covered that have up to eight times as many as those learnt
-from (`benchmarks.serving_beyond`)."""
+BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
+    "concurrency": {"tpot_ms": 0.2, "ttft_ms": 0.4},
+    "input_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
+    "output_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
+}
+"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under way, and of the
+tokens of a prompt or an answer, beyond the most that a run of the model had: with it nine in ten runs are covered that
+have up to eight times as many as those learnt from (`benchmarks.serving_beyond`)."""
+_COUNTED: Final = {
+    "concurrency": "requests under way", "input_len": "tokens in a prompt", "output_len": "tokens in an answer"
+}  # fmt: skip
 _CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
 
@@ -167,8 +179,11 @@ class ServingModel:
             rows.loc[unnamed, "engine_version"] = last[here.names["setting"][unnamed]].to_numpy()
             here = points_of(rows, own, self.slower)
         names, queued = here.names, queues(here.steps).astype(int)
-        most = np.where(measured, self._most("setting", names), self._most("model", names))
-        doublings = np.maximum(np.log2(as_numbers(rows, "concurrency") / most), 0.0)
+        most = {
+            name: np.where(measured, self._most("setting", names, name), self._most("model", names, name))
+            for name in BEYOND
+        }
+        doublings = {name: np.maximum(np.log2(as_numbers(rows, name) / most[name]), 0.0) for name in BEYOND}
         values, within, spreads, said = {}, {}, {}, {}
         for time in TIMES:
             fit = self.fits[time]
@@ -179,31 +194,27 @@ class ServingModel:
             within[time] = np.array(
                 [spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)]
             )
-            spreads[time] = np.hypot(within[time], BEYOND[time] * doublings)
+            grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
+            spreads[time] = np.sqrt(np.square(within[time]) + grown)
             said[time] = np.array([" and ".join(basis) for basis in rests])
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             tpot_spread=spreads["tpot_ms"],
-            remarks=tuple(self._remarks(said, queued, within, most, doublings > 0)),
+            remarks=(*self._remarks(said, queued, within), *_remarks_beyond(most, doublings)),
             basis=tuple(said["tpot_ms"].tolist()),
         )
 
-    def _most(self, name: str, asked: Mapping[str, np.ndarray]) -> FloatArray:
-        """Return the most requests under way of the learnt runs that share a name with each setting, else of all."""
+    def _most(self, shared: str, asked: Mapping[str, np.ndarray], column: str) -> FloatArray:
+        """Return the most that a column has in the learnt runs that share a name with each setting, else in all."""
         alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0)
-        users = as_numbers(self.runs, "concurrency")[alone]
-        known = pd.Series(users).groupby(self._points.names[name][alone]).max()
-        return known.reindex(asked[name]).fillna(users.max()).to_numpy(dtype=np.float64)
+        values = as_numbers(self.runs, column)[alone]
+        known = pd.Series(values).groupby(self._points.names[shared][alone]).max()
+        return known.reindex(asked[shared]).fillna(values.max()).to_numpy(dtype=np.float64)
 
     def _remarks(
-        self,
-        rests: Mapping[str, np.ndarray],
-        queued: np.ndarray,
-        spreads: Mapping[str, FloatArray],
-        most: FloatArray,
-        beyond: BoolArray,
+        self, rests: Mapping[str, np.ndarray], queued: np.ndarray, spreads: Mapping[str, FloatArray]
     ) -> list[Remark]:
         said, first = (rests[time] for time in TIMES)
         if not len(said):
@@ -225,16 +236,12 @@ class ServingModel:
         found = [
             remark("serving-basis", text, basis=widest, first=other, runs=len(self.runs), tpot=now[0], ttft=now[1])
         ]
-        if widest != BASES[0] and TWO_RUNS not in widest:
+        if widest != KNOWN and TWO_RUNS not in widest:
             text = (
                 "two measured runs of this setting, with the fewest and the most requests under way, narrow it to a "
                 f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast calibrate takes them"
             )
             found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
-        if beyond.any():
-            users = float(most[beyond].min())
-            text = f"no run of the model has more than {users:,.0f} requests under way: beyond them intervals are wider"
-            found.append(remark("beyond-measured-requests", text, requests=users))
         return found
 
     def calibrated(self, runs: pd.DataFrame, own: GPU | None = None) -> ServingModel:
@@ -358,6 +365,16 @@ def load(file: Path) -> ServingModel:
     ) as error:
         raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
     return ServingModel(runs, fits, about, slower)
+
+
+def _remarks_beyond(most: Mapping[str, FloatArray], doublings: Mapping[str, FloatArray]) -> list[Remark]:
+    """Say of which columns settings have more than any run of their model."""
+    least = {name: float(most[name][beyond > 0].min()) for name, beyond in doublings.items() if (beyond > 0).any()}
+    if not least:
+        return []
+    what = " or ".join(f"{many:,.0f} {_COUNTED[name]}" for name, many in least.items())
+    text = f"no run of the model has more than {what}: beyond them intervals are wider"
+    return [remark("beyond-measured", text, **least)]
 
 
 @cache
@@ -488,7 +505,9 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     return {
         **{name: one[name] for name in ("engine", "architecture", "vendor", "GPU")},
         "model": model,
+        "combination": of("parameters", "layers", "width", "routed_experts", "GPU", "engine", "dtype_b"),
         "configuration": configuration,
+        "lengths": joined(configuration, one["input_len"], one["output_len"]),
         "release": release,
         "client": group,
         "model of engine": joined(model, engine),
@@ -606,23 +625,29 @@ def _block(
 
 def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
     """Return what answers rest on, where runs of such names are known (`Points.names`)."""
-    news = {"vendor": BASES[5], "engine": BASES[4], "GPU": BASES[3], "model": BASES[2], "configuration": BASES[1]}
+    news = {"vendor": NEW_VENDOR, "engine": NEW_ENGINE, "GPU": NEW_GPU, "model": NEW_MODEL}
+    news |= {"combination": NEW_COMBINATION, "lengths": NEW_SETTING}
     lacking = {basis: ~_among(asked[name], known[name]) for name, basis in news.items()}
-    lacking[BASES[3]] &= ~lacking[BASES[5]]  # a new vendor's GPU is new
+    lacking[NEW_GPU] &= ~lacking[NEW_VENDOR]  # a new vendor's GPU is new
+    lacking[NEW_COMBINATION] &= ~np.any([lacking[one] for one in (NEW_VENDOR, NEW_ENGINE, NEW_GPU, NEW_MODEL)], axis=0)
     unnamed = (asked["release"] == 0) | ~_among(asked["release"], known["release"])
     pairs, measured = (one["configuration"] + one["release"] for one in (asked, known))  # hashes add up to one of both
     unnamed |= ~_among(pairs, measured)
     found = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])
-        new = (new[:-1] if len(new) > 1 else new) or BASES[:1]  # the configuration is new with any of them
+        new = (new[:-1] if len(new) > 1 else new) or (KNOWN,)  # the lengths are new with any of them
         found.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return found
 
 
 def trusted(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
-    """Return the parts of the process and the trees that an answer has, which rests on all of these (`Fit.trust`)."""
-    return min((table.get(one, (1.0, 0.0)) for one in basis), key=lambda parts: (sum(parts), parts[0]))
+    """Return the parts of the process and the trees that an answer has (`Fit.trust`): the least of what is new in it.
+
+    That no run of the release is known counts where nothing else is new.
+    """
+    new = [one for one in basis if one in table and one != NEW_RELEASE] or basis
+    return min((table.get(one, (1.0, 0.0)) for one in new), key=lambda parts: (sum(parts), parts[0]))
 
 
 def spread_of(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int) -> float:

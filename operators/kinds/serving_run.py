@@ -91,6 +91,12 @@ OPERATORS = (
             Dim("ep", "GPUs that the experts are shared out among", default=1.0),
             Dim("dtype_kv", "number format of the cache, by default fp8 where weights have 8 bits or fewer",
                 default="", kind="word"),
+            Dim("running_limit", "most requests that the server runs at once (--max-num-seqs, --max-running-requests); "
+                "empty where only their cache limits them", default=np.nan),
+            Dim("memory_percent", "of a GPU's memory, for weights and cache (100 x --gpu-memory-utilization, "
+                "100 x --mem-fraction-static)", default=np.nan),
+            Dim("receive_interval", "steps from one look for new requests to the next (--scheduler-recv-interval)",
+                default=1.0),
             Dim("apart", "yes where other GPUs read the prompts than write the answers", default="", kind="word"),
             *FIGURES,
         ),

@@ -7,8 +7,19 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
-from flopcast.benchmarks.serving_model import BETWEEN, Learnt, board_cells, constants, grown, moves, packed, trusted
-from flopcast.workloads.serving_model import BASES, NEW_RELEASE, points_of, shipped, summed
+from flopcast.benchmarks.serving_model import (
+    BETWEEN,
+    NEW,
+    Learnt,
+    board_cells,
+    constants,
+    grown,
+    moves,
+    packed,
+    questions,
+    trusted,
+)
+from flopcast.workloads.serving_model import NEW_COMBINATION, NEW_RELEASE, points_of, shipped, summed
 
 
 def test_known_constants_are_found_again_and_wild_runs_move_them_little() -> None:
@@ -27,19 +38,30 @@ def test_the_part_for_a_group_is_chosen_on_the_others_and_for_later_runs_on_thos
     # of one group the process is right, of the other four the law
     missed = np.repeat([0.0, 1.0, 1.0, 1.0, 1.0], 10)
     own = pd.DataFrame({"group": np.repeat(np.arange(5), 10), "place": 0, "missed": missed, "law": 1.0 - missed})
-    questions = (*BASES[1:5], BETWEEN, NEW_RELEASE)
+    questions = (*NEW, BETWEEN, NEW_RELEASE)
     found = pd.concat([own.assign(question=name) for name in questions], ignore_index=True)
     runs = shipped().runs.iloc[:5].assign(engine_version="")
     scored, parts = trusted(found, runs, points_of(runs))
-    assert set(parts) == {*BASES[1:5], NEW_RELEASE}
+    assert set(parts) == {*NEW, NEW_RELEASE}
     assert set(parts.values()) == {(0.0, 0.0)}
     assert set(scored["question"]) == set(questions) - {BETWEEN}
     assert scored["missed"].to_numpy() == pytest.approx(scored["law"].to_numpy())
 
 
+def test_of_a_combination_any_two_of_model_format_gpu_and_engine_are_left_out() -> None:
+    runs = shipped().runs.assign(measured="")
+    together = runs[runs["apart"] != "yes"]
+    names = points_of(runs).names
+    asked = [rows for question, rows, _ in questions(points_of(runs), runs) if question == NEW_COMBINATION]
+    assert sum(map(len, asked)) == 6 * len(together)
+    of_one_model_and_gpu = {name: names[name][together.index] for name in ("model", "GPU")}
+    pair = np.all([codes == codes[0] for codes in of_one_model_and_gpu.values()], axis=0)
+    assert any(np.array_equal(rows, together.index[pair]) for rows in asked)
+
+
 def test_where_process_and_trees_miss_to_both_sides_their_mean_is_taken() -> None:
     own = pd.DataFrame({"group": np.repeat(np.arange(5), 10), "place": 0, "missed": 0.5, "law": 1.0, "trees": 1.5})
-    questions = (*BASES[1:5], BETWEEN, NEW_RELEASE)
+    questions = (*NEW, BETWEEN, NEW_RELEASE)
     found = pd.concat([own.assign(question=name) for name in questions], ignore_index=True)
     runs = shipped().runs.iloc[:5].assign(engine_version="")
     scored, parts = trusted(found, runs, points_of(runs))

@@ -68,6 +68,25 @@ def test_requests_that_find_no_room_wait_for_those_that_do() -> None:
     assert waits > 10 * crowded.ttft["products"][0]
 
 
+def test_a_server_that_runs_fewer_requests_or_fills_less_memory_has_others_wait() -> None:
+    free, limited, as_many = parts(concurrency=64), parts(concurrency=64, running_limit=16), parts(running_limit=4)
+    assert limited.running[0] == 16
+    assert limited.ttft["queue_weights"][0] == pytest.approx(3 * 500 * limited.tpot["weights"][0])
+    assert as_many.ttft["queue_weights"][0] == pytest.approx(parts().ttft["queue_weights"][0])  # a limit nobody meets
+    # 100 GiB, of which weights take 5e9 and half of an embedding of 2e9 bytes, and the runtime 3e9
+    roomy = parts(concurrency=64, memory_percent=50)
+    assert roomy.room[0] == pytest.approx((50 * 2**30 - 5e9 - 1e9 - 3e9) / (100_000 / 2 * 1250))
+    assert roomy.room[0] < free.room[0]
+    assert np.isnan(parts(memory_percent=900).room[0])
+
+
+def test_a_server_that_looks_for_requests_every_so_many_steps_has_them_wait_for_half_of_these() -> None:
+    often, seldom = parts(), parts(receive_interval=31)
+    step = sum(float(values[0]) for values in often.tpot.values())
+    assert often.ttft["polls"][0] == 0
+    assert seldom.ttft["polls"][0] == pytest.approx(15 * step)
+
+
 def test_experts_are_read_as_far_as_they_are_visited() -> None:
     mixture = {"parameters": 101e9, "routed_parameters": 90e9, "routed_experts": 64, "visited_experts": 2}
     one, many = parts(**mixture, concurrency=1), parts(**mixture, concurrency=4096, input_len=8, output_len=8)

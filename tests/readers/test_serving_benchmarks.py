@@ -72,6 +72,11 @@ def test_each_client_gives_its_setting_and_its_times(tmp_path: Path) -> None:
     assert row[["tp", "dp", "ep", "apart", "variant"]].tolist() == [4.0, 1.0, 2.0, "yes", "mtp"]
 
 
+SCHEDULER: dict[str, Any] = {"max_running_requests": 128, "mem_fraction_static": 0.82, "scheduler_recv_interval": 10}
+DEEPSEEK: dict[str, Any] = INFERENCEX | {
+    "hw": "b200", "model": "deepseek-ai/DeepSeek-R1-0528", "framework": "sglang", "precision": "fp4",
+    "dp_attention": "false",
+}  # fmt: skip
 SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_attention": True, "kv_cache_dtype": "auto"}
 
 
@@ -103,6 +108,17 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
         ),
         (SGLANG | {"server_info": {"decode": [SERVER], "prefill": [SERVER]}}, {"apart": "yes", "dp": 8}),
         (SGLANG | {"server_info": SERVER | {"long": "x" * 70_000}}, {"tp": 1}),
+        (
+            SGLANG | {"server_info": SERVER | SCHEDULER},
+            {"running_limit": 128, "memory_percent": 82, "receive_interval": 10},
+        ),
+        # how InferenceX starts SGLang on these GPUs
+        (DEEPSEEK, {"receive_interval": 30, "memory_percent": 85}),
+        (DEEPSEEK | {"conc": 8}, {"receive_interval": 10}),
+        (DEEPSEEK | {"precision": "fp8", "tp": 4}, {"receive_interval": 10, "memory_percent": 95}),
+        (DEEPSEEK | {"hw": "h200", "precision": "fp8"}, {"receive_interval": 1, "memory_percent": 82}),
+        (DEEPSEEK | {"framework": "vllm"}, {"receive_interval": 1}),
+        (DEEPSEEK | {"hw": "mi355x"}, {"receive_interval": 1}),
         (INFERENCEX | {"pp": 2, "tp": 4}, {"pp": 2, "dp": 4, "output_tokens_per_s": 3200}),
         (INFERENCEX | {"spec_decoding": "false"}, {"variant": ""}),
         (

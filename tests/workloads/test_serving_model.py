@@ -18,8 +18,13 @@ from flopcast.hardware import find
 from flopcast.operators.operators import complete
 from flopcast.workloads.serving import described
 from flopcast.workloads.serving_model import (
-    BASES,
+    KNOWN,
+    NEW_COMBINATION,
+    NEW_GPU,
+    NEW_MODEL,
     NEW_RELEASE,
+    NEW_SETTING,
+    NEW_VENDOR,
     TERMS,
     TIMES,
     TWO_RUNS,
@@ -62,12 +67,20 @@ def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
     known = (
         shipped().runs.query("engine_version != '' and apart == '' and concurrency == 4").iloc[[0]].assign(op="serving")
     )
-    new = [{}, {"tp": 1, "dp": 4}, {"model": "mixtral-8x7b"}, {"device": "MI355X"}, {"device": "Arc Pro B60"}]
-    found = shipped().served(pd.concat([known, asked(*new)], ignore_index=True))
-    rests = (BASES[0], BASES[1], BASES[2], BASES[3], BASES[5])
-    assert found.basis == (BASES[0], *(f"{one} and {NEW_RELEASE}" for one in rests))
-    assert np.isfinite([found.ttft_ms[:5], found.tpot_ms[:5]]).all()
-    assert np.isnan([found.ttft_ms[5], found.tpot_ms[5]]).all()  # its links are not published
+    new = [
+        ({}, KNOWN),
+        ({"tp": 1, "dp": 4}, NEW_SETTING),  # cut as no run is
+        ({"input_len": 1500}, NEW_SETTING),
+        ({"engine": "sglang"}, NEW_COMBINATION),  # which has run other models on this GPU
+        ({"device": "MI300X", "model": "qwen3-235b-a22b"}, NEW_COMBINATION),
+        ({"model": "mixtral-8x7b"}, NEW_MODEL),
+        ({"device": "MI355X"}, NEW_GPU),
+        ({"device": "Arc Pro B60"}, NEW_VENDOR),
+    ]
+    found = shipped().served(pd.concat([known, asked(*(run for run, _ in new))], ignore_index=True))
+    assert found.basis == (KNOWN, *(f"{basis} and {NEW_RELEASE}" for _, basis in new))
+    assert np.isfinite([found.ttft_ms[:-1], found.tpot_ms[:-1]]).all()
+    assert np.isnan([found.ttft_ms[-1], found.tpot_ms[-1]]).all()  # its links are not published
     for spread in (found.ttft_spread, found.tpot_spread):
         assert (spread[1:] > spread[0]).all()
     assert [note.code for note in found.remarks] == ["serving-basis", "two-runs"]
@@ -75,7 +88,7 @@ def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
 
 def test_a_gpu_of_ones_own_is_of_its_maker() -> None:
     own = replace(find("MI355X"), name="MI375X")
-    assert shipped().served(asked({"device": "MI375X"}), own).basis == (f"{BASES[3]} and {NEW_RELEASE}",)
+    assert shipped().served(asked({"device": "MI375X"}), own).basis == (f"{NEW_GPU} and {NEW_RELEASE}",)
 
 
 def test_more_requests_take_longer_and_more_gpus_are_faster() -> None:
@@ -101,14 +114,20 @@ def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
     np.testing.assert_allclose(found.ttft_ms / blind.ttft_ms, 0.6, rtol=0.1)
 
 
-def test_more_requests_than_any_run_of_the_model_had_are_told_with_wider_intervals() -> None:
-    most = shipped().runs.query("model == 'meta-llama/Llama-3.1-70B' and apart == ''")["concurrency"].max()
-    found = shipped().served(asked(*({"concurrency": one * most} for one in (0.5, 1, 2, 4))))
-    for spread, growth in ((found.tpot_spread, 0.2), (found.ttft_spread, 0.4)):
+@pytest.mark.parametrize(
+    ("column", "growth"), [("concurrency", (0.2, 0.4)), ("input_len", (0.1, 0.2)), ("output_len", (0.1, 0.2))]
+)
+def test_more_than_any_run_of_the_model_had_is_told_with_wider_intervals(
+    column: str, growth: tuple[float, float]
+) -> None:
+    most = shipped().runs.query("model == 'meta-llama/Llama-3.1-70B' and apart == ''")[column].max()
+    settings = [{"tp": 1, "dp": 4, "concurrency": 4, column: one * most} for one in (0.5, 1, 2, 4)]
+    found = shipped().served(asked(*settings))
+    for spread, grown in zip((found.tpot_spread, found.ttft_spread), growth, strict=True):
         assert spread[0] == spread[1]
-        np.testing.assert_allclose(np.square(spread[2:]) - spread[1] ** 2, np.square([growth, 2 * growth]))
-    (note,) = [note for note in found.remarks if note.code == "beyond-measured-requests"]
-    assert note.values["requests"] == most
+        np.testing.assert_allclose(np.square(spread[2:]) - spread[1] ** 2, np.square([grown, 2 * grown]))
+    (note,) = [note for note in found.remarks if note.code == "beyond-measured"]
+    assert note.values == {column: most}
 
 
 def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_path: Path) -> None:
