@@ -92,7 +92,7 @@ class _Runs(Reader):
         return _table(pd.DataFrame(rows), tuple(labels), options)
 
 
-def _server(row: Mapping[str, Any]) -> dict[str, float]:
+def _server(row: Mapping[Any, Any]) -> dict[str, float]:
     """Return what `_SERVERS` says of a run of InferenceX; nothing of engines and GPUs that it does not name."""
     if row["engine"] != "sglang" or row["apart"] == "yes":
         return {}
