@@ -31,8 +31,10 @@ from .api.predicting import predict as predict
 from .api.profilers import counters as counters
 from .api.profilers import fidelity as fidelity
 from .api.profilers import plan as plan
+from .api.projecting import ProjectedJob as ProjectedJob
 from .api.projecting import ProjectedTrace as ProjectedTrace
 from .api.projecting import project as project
+from .api.projecting import project_job as project_job
 from .api.scaling import Scaling as Scaling
 from .api.scaling import scale as scale
 from .api.scaling import scale_counters as scale_counters
