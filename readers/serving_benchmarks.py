@@ -93,8 +93,8 @@ class _Runs(Reader):
 
 
 def _server(row: Mapping[Any, Any]) -> dict[str, float]:
-    """Return what `_SERVERS` says of a run of InferenceX; nothing of engines and GPUs that it does not name."""
-    if row["engine"] != "sglang" or row["apart"] == "yes":
+    """Return what `_SERVERS` says of a run of InferenceX; nothing of others, as those with copies of the attention."""
+    if row["engine"] != "sglang" or row["apart"] == "yes" or (number(row["dp"]) or 1) > 1:
         return {}
     model = str(row["model"]).rpartition("/")[2]
     key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"

@@ -118,6 +118,7 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
         (DEEPSEEK | {"precision": "fp8", "tp": 4}, {"receive_interval": 10, "memory_percent": 95}),
         (DEEPSEEK | {"hw": "h200", "precision": "fp8"}, {"receive_interval": 1, "memory_percent": 82}),
         (DEEPSEEK | {"framework": "vllm"}, {"receive_interval": 1}),
+        (DEEPSEEK | {"dp_attention": "true"}, {"receive_interval": 1}),
         (DEEPSEEK | {"hw": "mi355x"}, {"receive_interval": 1}),
         (INFERENCEX | {"pp": 2, "tp": 4}, {"pp": 2, "dp": 4, "output_tokens_per_s": 3200}),
         (INFERENCEX | {"spec_decoding": "false"}, {"variant": ""}),
