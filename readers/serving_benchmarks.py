@@ -47,12 +47,14 @@ _SERVERS: Final = (
     (r"qwen3.5.*;b300.*;fp8;.*;0\.5\.10.*", 10, 10, 80),
     ("qwen3.5.*;b[23]00.*", 10, 30, 82),
     ("qwen3.5.*;h200.*;fp8;.*", 1, 1, 80),
+    ("glm-5.*;b200.*;fp4;.*", 10, 10, 90),
     ("glm-5.*;(b[23]00|h200).*", 1, 1, 85),
 )
 """How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and release; the first that
 fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under way and from there on, and
 ``--mem-fraction-static`` in percent. From its scripts of October 2025 to April 2026 (Apache-2.0):
-https://github.com/SemiAnalysisAI/InferenceX, ``benchmarks/single_node``, and ``benchmarks`` before it."""
+https://github.com/SemiAnalysisAI/InferenceX, ``benchmarks/single_node``, and ``benchmarks`` before it. They have none
+of Qwen3.5 in FP8 on B300 for release 0.5.9: that of B200 is taken, as first tokens jump at as many requests there."""
 _MANY: Final = 16
 _ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm", "openai": ""}
 Record = Mapping[str, Any]

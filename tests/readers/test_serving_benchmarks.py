@@ -117,6 +117,7 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
         (DEEPSEEK | {"conc": 8}, {"receive_interval": 10}),
         (DEEPSEEK | {"precision": "fp8", "tp": 4}, {"receive_interval": 10, "memory_percent": 95}),
         (DEEPSEEK | {"hw": "h200", "precision": "fp8"}, {"receive_interval": 1, "memory_percent": 82}),
+        (DEEPSEEK | {"model": "nvidia/GLM-5-NVFP4"}, {"receive_interval": 10, "memory_percent": 90}),
         (DEEPSEEK | {"framework": "vllm"}, {"receive_interval": 1}),
         (DEEPSEEK | {"dp_attention": "true"}, {"receive_interval": 1}),
         (DEEPSEEK | {"hw": "mi355x"}, {"receive_interval": 1}),
