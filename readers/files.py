@@ -344,21 +344,27 @@ def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
         return plain_frame(whole_table(file, path, max_bytes))
 
 
-def whole_table(file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES) -> pa.Table:
+def whole_table(file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES, *, once: bool = False) -> pa.Table:
     """Return the table of an open file; a DataError where its cells take more than `max_bytes`.
 
-    A text that millions of rows share stands in a file once. Where that could take too much, columns of text are read
-    as they stand there, and the bytes of all rows counted before they are made.
+    A text that millions of rows share stands in a file once, and if `once`, in the table too: texts are categories.
+    Otherwise, where all texts could take too much, columns of text are read as they stand there, and the bytes of all
+    rows counted before they are made.
     """
     kept, columns = file.metadata, range(file.metadata.num_columns)
-    check_size(kept.num_rows * max(len(columns), 1) * _CELL, max_bytes, path)
+    packed = path.stat().st_size if once else None
+    check_size(kept.num_rows * max(len(columns), 1) * _CELL, max_bytes, path, packed)
     parts = [kept.row_group(group).column(place) for group in range(kept.num_row_groups) for place in columns]
     texts = [one for one in parts if one.physical_type == "BYTE_ARRAY"]
-    if sum(one.num_values * one.total_uncompressed_size for one in texts) <= max_bytes:
+    if once:
+        check_size(sum(one.total_uncompressed_size for one in texts), max_bytes, path, packed)
+    elif sum(one.num_values * one.total_uncompressed_size for one in texts) <= max_bytes:
         return file.read()
     shared = sorted({one.path_in_schema for one in texts})
     with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes)), read_dictionary=shared) as again:
         table, size = again.read(), 0
+    if once:
+        return table
     for name, column in zip(table.column_names, table.columns, strict=True):
         for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
             lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)

@@ -99,6 +99,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from ..readers.base import TRACE_BYTES
     from ..readers.files import whole_table  # here: `show` alone needs no reader
 
     metrics, path = read_metrics(folder), folder / PREDICTIONS
@@ -111,7 +112,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 raise ValueError(f"it lacks {few(missing)}")
             laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
             kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {"row": pa.int64(), "fold": pa.int64()}
-            table = whole_table(file, path)
+            table = whole_table(file, path, TRACE_BYTES, once=True)
             for place, name in enumerate(table.column_names):
                 if name in (*TEXTS, "source"):  # each text once, as `Competition.table` has it
                     table = table.set_column(place, name, _as_categories(table[name]))

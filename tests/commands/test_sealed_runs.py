@@ -148,6 +148,19 @@ def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
         fc.load(copy)
 
 
+def test_a_run_of_many_workloads_is_loaded_each_text_once(copy: Path) -> None:
+    metrics, path = json.loads((copy / "metrics.json").read_text()), copy / "predictions.parquet"
+    few = pd.read_parquet(path)
+    many = few.take(np.arange(300_000) % len(few)).assign(row=np.arange(300_000))
+    places = [f"{'folder/' * 300}{place}.csv" for place in range(100)]  # 0.6 GB, were each row's made
+    many["source"] = pd.Categorical.from_codes(np.arange(300_000) % 100, places)
+    many.to_parquet(path, index=False)
+    metrics["data"]["n"] = 300_000
+    (copy / "metrics.json").write_text(json.dumps(metrics))
+    seal(copy)
+    assert fc.load(copy).predictions["source"].memory_usage() < 1e7
+
+
 def test_nothing_is_written_into_a_run(copy: Path, data: Path) -> None:
     done = call("predict", copy, data, "--out", copy / "predicted.csv")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
