@@ -97,9 +97,9 @@ class Competition:
 
         Of a model that left early there are the rows of the folds before. Texts are categories: each is held once.
         """
-        whole: dict[str, Any] = {"group": dataset.groups}
+        texts = {"group": pd.Categorical(dataset.groups)}  # made before the numbers take their memory
         if "source" in dataset.rows:
-            whole["source"] = dataset.rows["source"].to_numpy(dtype=object)
+            texts["source"] = pd.Categorical(dataset.rows["source"])
         parts: list[tuple[str, str, FloatArray]] = [
             (scheme, str(name), every[name].to_numpy())
             for scheme, result in self.evaluation.schemes.items()
@@ -115,9 +115,9 @@ class Competition:
         each_row = [*zip(parts, rows, strict=True)]
         found["observed"] = dataset.y[at]
         found["predicted"] = np.concatenate([part[2][own] for part, own in each_row])
-        found["ape"] = np.concatenate([ape(dataset.y[own], part[2][own]) for part, own in each_row])
+        found["ape"] = ape(found["observed"], found["predicted"])
         found["fold"] = np.concatenate([self.evaluation[part[0]].folds[own] for part, own in each_row])
-        return pd.DataFrame(found | {name: pd.Categorical(words)[at] for name, words in whole.items()}, copy=False)
+        return pd.DataFrame(found | {name: words[at] for name, words in texts.items()}, copy=False)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.

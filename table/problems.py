@@ -98,6 +98,8 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = frame.reset_index(drop=True)
     ids = problem_ids(frame)
+    if pd.Series(ids).is_unique:  # each is the fastest: nothing is copied
+        return frame.assign(solvers=frame["kernel"].notna().astype(np.int64), tuned=True)
     fastest = frame.groupby(ids, sort=False)["duration_us"].idxmin()
     best = frame.loc[fastest].copy()
     best["solvers"] = frame.groupby(ids, sort=False)["kernel"].nunique().to_numpy()
@@ -315,7 +317,8 @@ def _with_metric(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[st
     good = np.isfinite(values) & (values > 0)
     wrong = int((~good & ~missing).sum())
     counts = {"without_metric": int(missing.sum()), "metric_not_positive": wrong}
-    return rows.assign(**{metric: values})[good], counts
+    whole = rows.assign(**{metric: values})
+    return whole if good.all() else whole[good], counts
 
 
 def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration_us") -> Pairs:

@@ -77,6 +77,8 @@ def test_the_best_kernel_of_each_problem_and_device() -> None:
         ["MI300X", 2.0, "a", 1.0, 1, True],
         ["MI355X", 1.0, "a", 2.0, 1, True],
     ]
+    alone = best_kernel(frame[1:].reset_index(drop=True))
+    pd.testing.assert_frame_equal(alone, best.assign(solvers=1))
 
 
 def test_slower_kernels_are_those_whose_median_is_not_the_least_of_their_problem() -> None:
