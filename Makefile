@@ -8,6 +8,9 @@ SETS ?= 200
 # Bytecode is kept whatever the environment says: every worker and subprocess would compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE =
 
+# Modules are compiled as they are imported: most never are, and to compile them all takes longer than to install them.
+PIP = $(BIN)/python -m pip install --quiet --no-compile
+
 # What fails runs once more with the values of its assertion: to rewrite all of them costs as much as to import them.
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --assert=plain
 AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
@@ -86,19 +89,19 @@ audit: .venv/.dev
 # Version, changelog, wheel, sdist, bill of materials, commit and tag; publishes nothing: `make release VERSION=0.2.0`.
 release: test
 	$(PYTHON) .ci/audit.py $(BIN)/python --strict
-	$(BIN)/python -m pip install --quiet --group release
+	$(PIP) --group release
 	$(BIN)/python .ci/release.py $(VERSION)
 
 setup: .venv/.dev
 
 .venv/.run: pyproject.toml
 	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(PIP) --upgrade pip
+	$(PIP) --editable .
 	touch $@
 
 .venv/.dev: .venv/.run
-	$(BIN)/python -m pip install --quiet --group dev
+	$(PIP) --group dev
 	touch $@
 
 build/lowest/.test: pyproject.toml
@@ -111,11 +114,11 @@ build/lowest/.test: pyproject.toml
 	touch $@
 
 .venv/.docs: .venv/.run
-	$(BIN)/python -m pip install --quiet --group docs
+	$(PIP) --group docs
 	touch $@
 
 .venv/.bench: .venv/.dev
-	$(BIN)/python -m pip install --quiet --group bench
+	$(PIP) --group bench
 	touch $@
 
 clean:
