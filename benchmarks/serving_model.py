@@ -324,7 +324,7 @@ def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any
             one["trees"] = trees.predicted(columns(runs, points.steps, learnt.shares, trees.words)[rows])
         found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
         if log is not None:
-            print(time, question, len(rows), _percent(one["missed"]), _percent(one["law"]), file=log, flush=True)
+            print(time, question, len(rows), percent(one["missed"]), percent(one["law"]), file=log, flush=True)
     every = learn(points, pairs, times, time, usable)
     inverse = cho_solve(every.factor, np.eye(len(every.at)))
     target = np.clip(every.missing[every.at] - every.fit.centre, -FAR, FAR)
@@ -335,7 +335,7 @@ def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any
     return pd.concat(found, ignore_index=True)
 
 
-def _percent(missed: Any) -> tuple[float, float]:
+def percent(missed: Any) -> tuple[float, float]:
     """Return the mean and the median error in percent of logarithms of measured over predicted."""
     error = np.abs(np.expm1(-np.asarray(missed)))
     return round(100 * float(error.mean()), 1), round(100 * float(np.median(error)), 1)
@@ -360,7 +360,7 @@ def trusted(
         return rest - of_trees * own["trees"] if "trees" in own else rest
 
     def least(own: pd.DataFrame) -> tuple[float, float]:
-        return min(choices, key=lambda part: sum(_percent(left(own, part))))
+        return min(choices, key=lambda part: sum(percent(left(own, part))))
 
     for basis in NEW:
         own = found[found["question"] == basis]
