@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .work import BITS, as_numbers, coded, texts, with_default
+from .work import BITS, as_arrow, as_numbers, coded, texts, with_columns, with_default
 
 Row = Mapping[str, Any]
 
@@ -273,7 +273,7 @@ class Op:
         Absent precisions: ``dtype_b`` is ``dtype_a``; ``dtype_out`` is ``dtype_a``, but bf16 for matrix operators on
         8 bits and fewer (as AITER and hipBLASLt write by default).
         """
-        return frame.assign(**self.completed(frame))
+        return with_columns(frame, self.completed(frame))
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -282,13 +282,16 @@ class Op:
         return (*self.defaults, *others, "dtype_a", "dtype_b", "dtype_out", "source")
 
     def completed(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return the columns that `complete` fills."""
-        columns = {name: _filled(frame, name, default) for name, default in self.defaults.items()}
+        """Return the columns that `complete` fills: of a table that is complete, none."""
+        lacking = {name: default for name, default in self.defaults.items() if not _is_stated(frame, name, default)}
+        columns = {name: _filled(frame, name, default) for name, default in lacking.items()}
         widen = self.unit == "matrix"
-        columns["dtype_b"] = _of_both(frame, "dtype_b", lambda a, b: b or a)
-        columns["dtype_out"] = _of_both(
-            frame, "dtype_out", lambda a, out: out or ("bf16" if widen and BITS.get(a, 32) <= 8 else a)
-        )
+        if not _is_stated(frame, "dtype_b", "dtype_a"):
+            columns["dtype_b"] = _of_both(frame, "dtype_b", lambda a, b: b or a)
+        if not _is_stated(frame, "dtype_out", "dtype_a"):
+            columns["dtype_out"] = _of_both(
+                frame, "dtype_out", lambda a, out: out or ("bf16" if widen and BITS.get(a, 32) <= 8 else a)
+            )
         return columns
 
     def least(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -337,9 +340,24 @@ def _of_both(frame: pd.DataFrame, name: str, make: Callable[[str, str], str]) ->
     return np.array(made, dtype=object)[codes, others]
 
 
+def _is_word(default: float | str) -> bool:
+    return isinstance(default, str) and not default.startswith("=")
+
+
+def _is_stated(frame: pd.DataFrame, name: str, default: float | str) -> bool:
+    """Say whether a column has the type of its default and no row lacks a value."""
+    if name not in frame:
+        return False
+    if not _is_word(default):
+        return frame[name].dtype == np.float64 and not np.isnan(frame[name].to_numpy()).any()
+    if frame[name].dtype != "str" or as_arrow(frame[name]).null_count:
+        return False
+    return default == "" or "" not in coded(frame, name)[1]
+
+
 def _filled(frame: pd.DataFrame, name: str, default: float | str) -> np.ndarray:
     """Return a column with its default where it is absent or empty; ``"=other"`` stands for another column."""
-    if isinstance(default, str) and not default.startswith("="):
+    if _is_word(default):
         values = texts(frame, name)
         return np.where(values == "", default, values).astype(object)
     return with_default(frame, name, as_numbers(frame, default[1:]) if isinstance(default, str) else default)

@@ -23,7 +23,7 @@ from .op import RUN as RUN
 from .op import Dim
 from .op import Op as Op
 from .op import Work as Work
-from .work import coded
+from .work import coded, with_columns
 
 _SHOWN = (
     "gemm", "batched_gemm", "grouped_gemm", "moe", "conv", "attention", "attention_backward",
@@ -119,7 +119,7 @@ def complete(frame: pd.DataFrame) -> pd.DataFrame:
             if filled[name].dtype != values.dtype:
                 filled[name] = filled[name].astype(object)
             filled[name][rows] = values
-    return frame.assign(**filled).reset_index(drop=True)
+    return with_columns(frame, filled).reset_index(drop=True)
 
 
 def work_of(frame: pd.DataFrame) -> Work:
@@ -142,7 +142,10 @@ def group_labels(frame: pd.DataFrame) -> np.ndarray:
     labels = np.empty(len(frame), dtype=object)
     for op, rows in each_op(frame):
         part = op.complete(frame.iloc[rows])[list(op.group)]
-        code = part.groupby(list(op.group), sort=False, dropna=False, observed=True).ngroup().to_numpy()
+        code = np.zeros(len(rows), dtype=np.int64)
+        for name in op.group:
+            own, values = pd.factorize(part[name], use_na_sentinel=False)
+            code = pd.factorize(code * len(values) + own)[0]
         first = part.iloc[np.unique(code, return_index=True)[1]]
         names = [op.label.format(**{str(c): _shown(v) for c, v in row.items()}) for row in first.to_dict("records")]
         labels[rows] = np.array(names, dtype=object)[code]
