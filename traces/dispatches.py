@@ -192,8 +192,9 @@ def dispatch_table(columns: Mapping[str, Any], rows: int | None = None) -> pd.Da
     count = len(columns["start_ns"]) if rows is None else rows
     index = pd.RangeIndex(count)
     counters = [name for name in columns if name.startswith(COUNTER)]
-    table = {name: _typed(name, columns.get(name), index) for name in (*COLUMNS, *counters)}
-    return pd.DataFrame(table, index=index)
+    blank = _words("", index)
+    table = {name: _typed(name, columns.get(name), index, blank).array for name in (*COLUMNS, *counters)}
+    return pd.DataFrame(table, index=index)  # of arrays: series would be aligned, each anew
 
 
 def in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -207,15 +208,15 @@ def counters_of(table: pd.DataFrame) -> list[str]:
     return [str(name) for name in table.columns if str(name).startswith(COUNTER)]
 
 
-def _typed(name: str, values: Any, index: pd.RangeIndex) -> pd.Series:
-    """Return one column in its type; None stands for a column the producer does not have.
+def _typed(name: str, values: Any, index: pd.RangeIndex, blank: pd.Series) -> pd.Series:
+    """Return one column in its type; None stands for a column the producer does not have, of words ``blank``.
 
     Rows go by position: the index of a Series given (filtered, sorted) means nothing here.
     """
     if isinstance(values, pd.Series):
         values = values.array
     if name in TEXT:
-        return _words(values, index)
+        return blank if values is None else _words(values, index)
     if name in NANOSECONDS:
         return pd.Series(values, index=index, dtype=np.int64)
     if name == "linked":
@@ -235,7 +236,5 @@ def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
             filled = words if "" in words.cat.categories else words.cat.add_categories([""])
             words = filled.fillna("")
         return words
-    if values is None or isinstance(values, str):
-        return pd.Series(values or "", index=index, dtype="str")
-    words = pd.Series(values, index=index, dtype=object)
-    return words.where(words.notna(), "").astype("str")
+    words = pd.Series(values, index=index, dtype="str")
+    return words.fillna("") if words.hasnans else words
