@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
 from ..errors import ParameterError
-from ..traces.cleaning.robust import THRESHOLD, mad_filter, median_intervals, part_intervals
+from ..traces.cleaning.robust import THRESHOLD, interval_ranks, mad_filter, median_intervals, part_intervals
 
 Call = Callable[[], Any]
 CLOCK_SHARE = 0.005  # part of a sample that the clock itself may take
@@ -263,10 +263,11 @@ def warm_up(
 
 def half_width(samples: FloatArray, level: float) -> float:
     """Return how far the interval of the median reaches on its wider side, relative to the median; inf if too few."""
-    (interval,) = median_intervals(samples, np.zeros(len(samples), dtype=np.int64), level).to_dict("records")
-    if not interval["median"] > 0:
+    (rank,), median = interval_ranks(np.array([len(samples)]), level), float(np.median(samples))
+    if not (rank > 0 and median > 0):
         return np.inf
-    width = max(interval["upper"] - interval["median"], interval["median"] - interval["lower"]) / interval["median"]
+    ordered = np.sort(samples)
+    width = max(ordered[-rank] - median, median - ordered[rank - 1]) / median
     return float(width) if np.isfinite(width) else np.inf
 
 

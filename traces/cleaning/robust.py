@@ -96,10 +96,7 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     median = series.groupby(codes).median()
     mad = (series - series.groupby(codes).transform("median")).abs().groupby(codes).median()
     sizes, back = np.unique(count, return_inverse=True)
-    # the largest rank whose interval covers the median with `level`, for each size; 0 where there is none
-    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
-    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
-    rank = np.where(exceeds, rank, rank + 1)[back]
+    rank = interval_ranks(sizes, level)[back]
     coverage = 1.0 - 2.0 * binom.cdf(rank - 1, count, 0.5)
     known = rank > 0
     at = np.where(known, rank, 1)
@@ -114,6 +111,13 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
         },
         index=pd.Index(found),
     )
+
+
+def interval_ranks(sizes: IntArray, level: float) -> IntArray:
+    """Return the largest rank whose interval covers the median with ``level``, for each size; 0 where there is none."""
+    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
+    exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
+    return np.where(exceeds, rank, rank + 1)
 
 
 def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
