@@ -141,14 +141,10 @@ def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd
     ``ratio`` is the median of predicted over observed: 1.1 means that the group's times are predicted 10 % too long.
     """
     y, p = check_targets(observed), np.asarray(predicted, dtype=np.float64)
-    rows = pd.DataFrame({"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y})
-    table = rows.groupby("group", sort=True).agg(
-        rows=("ape", "size"),
-        e_out=("ape", "mean"),
-        median_ape=("ape", "median"),
-        max_ape=("ape", "max"),
-        ratio=("ratio", "median"),
-    )
+    rows = pd.DataFrame({"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y}).groupby("group")
+    errors, ratio = rows["ape"], rows["ratio"].median()
+    columns = {"rows": errors.size(), "e_out": errors.mean(), "median_ape": errors.median(), "max_ape": errors.max()}
+    table = pd.DataFrame({**columns, "ratio": ratio})
     return table.sort_values("e_out", ascending=False, kind="stable").reset_index()
 
 

@@ -340,9 +340,9 @@ def _feature(name: str, metric: str, host: bool) -> Feature:
 
 def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
     """Return the levels with at least that share of the rows, sorted, and ``other`` for the rest."""
-    counts = pd.Series(words).value_counts()
-    kept = sorted(str(level) for level in counts.index[counts >= share * len(words)])
-    return tuple(kept) if len(kept) == len(counts) else (*kept, OTHER)
+    codes, levels = pd.factorize(words)
+    kept = sorted(map(str, levels[np.bincount(codes) >= share * len(words)]))
+    return tuple(kept) if len(kept) == len(levels) else (*kept, OTHER)
 
 
 def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
