@@ -24,6 +24,7 @@ from ..operators.kinds.launched import LAUNCHED
 from ..operators.operators import ATEN, OPS, each_op
 from ..operators.work import DTYPES, dtypes_in_kernel_names
 from ..table.measurements import DTYPE_COLUMNS
+from ..table.problems import codes_of
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
 WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPE_COLUMNS)  # text columns of a description
@@ -218,19 +219,16 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     longest = _longest(table[[*SAME_CALL, "duration_ns"]].iloc[rows], codes[rows])
     formats = _formats(unique, codes[rows], _words(table, "name")[rows][longest])
     known = formats["dtype_a"] != ""
-    described = unique.assign(_call=np.arange(len(unique))).iloc[codes[rows]].assign(**formats)[known]
-    first = ~described.duplicated(["_call", "dtype_a"])
-    problems = described[first]
+    described = unique.iloc[codes[rows]].assign(**formats)[known]
+    position = codes_of([codes[rows][known], described["dtype_a"]])
+    problems = described.iloc[np.unique(position, return_index=True)[1]]
     flops, moved = np.empty(len(problems)), np.empty(len(problems))
     for op, own in each_op(problems):
         flops[own], moved[own] = op.amounts(problems.iloc[own])
-    position = pd.MultiIndex.from_frame(problems[["_call", "dtype_a"]]).get_indexer(
-        pd.MultiIndex.from_frame(described[["_call", "dtype_a"]])
-    )
     kept = rows[known]
     for name in WORDS:
         result.words[name][kept] = described[name].to_numpy(dtype=object)
-    for name in described.columns.difference([*WORDS, "_call"], sort=False):
+    for name in described.columns.difference(WORDS, sort=False):
         result.set_sizes(kept, str(name), described[name].to_numpy(dtype=float))
     main = (longest == np.arange(len(rows)))[known]
     result.flops[kept] = np.where(main, flops[position], 0.0)
@@ -241,10 +239,8 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
 
 def _longest(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
     """Return for each kernel the position of the longest one of its call, the first of equals."""
-    keys = kernels[list(SAME_CALL)].reset_index(drop=True).assign(code=codes)
-    alone = keys["op_id"].isna().to_numpy()
-    keys["row"] = np.where(alone, np.arange(len(keys)), -1)
-    call = keys.groupby(list(keys.columns), sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    alone = np.where(kernels["op_id"].isna(), np.arange(len(kernels)), -1)
+    call = codes_of([*(kernels[name] for name in SAME_CALL), codes, alone])
     order = np.lexsort((-kernels["duration_ns"].to_numpy(), call))
     starts = np.r_[True, call[order][1:] != call[order][:-1]]
     return order[starts][call]
