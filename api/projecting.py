@@ -17,7 +17,7 @@ from ..errors import DataError, ParameterError, check_number
 from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
-from ..hardware.networks import NODE_GPUS
+from ..hardware.networks import NODE_GPUS, parse_network
 from ..output import FILES, check_output, dumps, whole_folder
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
@@ -301,9 +301,9 @@ def project_traces(
     power : path, DataFrame or a list of these
         Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of kernels, which is
         else a judged share of the board power.
-    network : (float, float) or path, optional
-        Bandwidth out of a node, one way, GB/s: of the host's and the target's; or a TOML file with the networks
-        (`hardware.read_networks`), by which collectives are reckoned on one level or two.
+    network : (float, float), str or path, optional
+        Bandwidth out of a node, one way, GB/s: of the host's and the target's (``"50:400"``); or a TOML file with
+        the networks (`hardware.read_networks`), by which collectives are reckoned on one level or two.
     ranks_per_node : int, default=8
         GPUs of a node, where no file says it.
     ranks : int or str, optional
@@ -387,8 +387,9 @@ def laws_of(
     ranks: int | str | None = None, grows: Sequence[str] = (), comm_wait: bool = False,
 ) -> Laws:  # fmt: skip
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
-    file = Path(network) if isinstance(network, str | Path) else None
-    between = (None, None) if network is None or isinstance(network, str | Path) else network
+    given = parse_network(network) if isinstance(network, str) else network
+    file = given if isinstance(given, Path) else None
+    between = (None, None) if given is None or file is not None else given
     if not (isinstance(between, Sequence) and len(between) == 2):
         raise ParameterError("network", f"must be the bandwidths of host and target, or a TOML file, got {network!r}")
     host_gbs, target_gbs = between

@@ -90,11 +90,11 @@ def command(
     check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
     wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
-    columns, bandwidths = opt.parse_defaults(default), parse_network(network)
+    columns = opt.parse_defaults(default)
     opt.announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
         "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
-        "run": run, "correct": correct or (), "network": bandwidths, "ranks_per_node": ranks_per_node,
+        "run": run, "correct": correct or (), "network": network, "ranks_per_node": ranks_per_node,
         "ranks": ranks, "grows": grows or (), "default": columns, "rename": opt.parse_renames(rename),
     }  # fmt: skip
     of_one: dict[str, Any] = {
@@ -147,22 +147,3 @@ def _together(
         print_json(dumps(job.document().data, missing=True))
     else:
         show(job.document(), *(out / name for name in FILES["project"] if out is not None), every=every)
-
-
-def parse_network(text: str | None) -> tuple[float, float] | Path | None:
-    """Return the bandwidths of ``HOST:TARGET``, in GB/s, or the path of a TOML file.
-
-    Raises ParameterError: it is not two numbers.
-
-    >>> parse_network("50:400")
-    (50.0, 400.0)
-    """
-    if text is None:
-        return None
-    if text.casefold().endswith(".toml"):
-        return Path(text)
-    try:
-        host, target = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise ParameterError("network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
-    return host, target

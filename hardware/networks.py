@@ -101,3 +101,20 @@ def check_figure(figure: str, value: float) -> None:
     """Raise a ParameterError unless a swept figure of a network is above 0 and finite."""
     if not 0 < value < float("inf"):
         raise ParameterError("sweep", f"of {figure} must be above 0 and finite, got {value:g}")
+
+
+def parse_network(text: str) -> tuple[float, float] | Path:
+    """Return the bandwidths of ``HOST:TARGET``, in GB/s, or the path of a TOML file.
+
+    Raises ParameterError: it is not two numbers.
+
+    >>> parse_network("50:400")
+    (50.0, 400.0)
+    """
+    if text.casefold().endswith(".toml"):
+        return Path(text)
+    try:
+        host, target = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ParameterError("network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
+    return host, target

@@ -16,9 +16,9 @@ import pytest
 from flopcast.api.projecting import ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.commands import project as command
-from flopcast.commands.project import parse_network
 from flopcast.errors import DataError, ParameterError
 from flopcast.hardware import find
+from flopcast.hardware.networks import parse_network
 from flopcast.output import FILES
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.collective_laws import collective_us
@@ -279,8 +279,11 @@ def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says:
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_python_takes_uncertainties_as_a_mapping_and_names_what_it_cannot_use(plain: Path) -> None:
-    said, mapped = (project(plain, "MI355X", uncertainty=one) for one in ("gemm=0.3", {"gemm": 0.3}))
+def test_python_takes_what_the_command_does_and_mappings_and_names_what_it_cannot_use(plain: Path) -> None:
+    said, mapped = (
+        project(plain, "MI355X", uncertainty=one, network=other)
+        for one, other in (("gemm=0.3", "50:400"), ({"gemm": 0.3}, (50.0, 400.0)))
+    )
     assert mapped.interval_us == said.interval_us
     wrong: list[tuple[str, Any]] = [
         ("uncertainty", 0.3), ("network", 50), ("cpu_speed", "1.1"), ("samples", 64.0), ("default", "device=MI300X"),
