@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import statsmodels.api as sm
 from scipy.optimize import nnls
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
+from statsmodels.regression import linear_model
 
 from ..models.linear.least_squares import NNLS
 from ..models.linear.stepwise import Stepwise, new_path
@@ -278,7 +278,7 @@ def _numbers(answer: np.ndarray) -> Any:
 
 def statsmodels_aic(X: np.ndarray, y: np.ndarray) -> Criterion:
     ones = np.ones((len(y), 1))
-    return lambda columns: float(sm.OLS(y, np.hstack([ones, X[:, columns]])).fit().aic)
+    return lambda columns: float(linear_model.OLS(y, np.hstack([ones, X[:, columns]])).fit().aic)
 
 
 def nnls_aic(X: np.ndarray, y: np.ndarray) -> Criterion:

@@ -417,6 +417,8 @@ class SimulatedGPU:
         drawn = [_lagging(active * (turn == place), step / LAG_US) for place in range(len(self.loads))]
         above_w = np.sum([load.above_w[TOTAL] * one for load, one in zip(self.loads, drawn, strict=True)], axis=0)
         most_w = self.limit_w - IDLE_W
+        if above_w.max() <= most_w:  # nor is the controller's average above it
+            return times, drawn
         held = np.logical_or.accumulate(_lagging(above_w, step / CONTROLLER_US) > most_w)
         kept = np.where(held & (above_w > most_w), most_w / np.maximum(above_w, most_w), 1)
         return times, [kept * one for one in drawn]

@@ -18,7 +18,8 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,9 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
         }
         for name in X.columns
     ]
+
+
+version = cache(metadata.version)  # each looks for the package anew, and reads all that it says of itself
 
 
 def versions() -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy import stats
+from statsmodels.regression import linear_model
+from statsmodels.tools import add_constant
 
 from flopcast.evaluation.law_comparison import (
     CONSTANT,
@@ -101,7 +102,9 @@ def test_hand_solved_slope() -> None:
 def test_errors_are_those_of_statsmodels_where_the_jackknife_is_smaller() -> None:
     x, y, groups = simulate([20] * 12, 1.0, seed=4)
     result = fitted(x, y, groups)
-    fit = sm.OLS(np.log(y), sm.add_constant(np.log(x))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    fit = linear_model.OLS(np.log(y), add_constant(np.log(x))).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
+    )
     assert result.slope.value == pytest.approx(fit.params[1])
     robust, used = fit.bse[1], (result.slope.upper - result.slope.value) / stats.t.ppf(0.975, 11)
     assert robust * (1 - 1e-9) <= used <= 1.2 * robust

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import nnls
+from statsmodels.regression import linear_model
+from statsmodels.tools import add_constant
 
 from flopcast.models.linear.least_squares import NNLS, OLS
 
@@ -22,7 +23,7 @@ def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_ols_equals_statsmodels(rows: tuple, weighted: bool) -> None:
     X, y, w = rows
     model = OLS().fit(X, y, sample_weight=w if weighted else None)
-    reference = sm.WLS(y, sm.add_constant(X), weights=w if weighted else 1.0).fit()
+    reference = linear_model.WLS(y, add_constant(X), weights=w if weighted else 1.0).fit()
     np.testing.assert_allclose([model.intercept_, *model.coef_], reference.params, rtol=1e-7)
     np.testing.assert_allclose(model.p_values_, reference.pvalues[1:], rtol=1e-6)
     assert (model.df_resid_, model.rank_) == (reference.df_resid, 5)

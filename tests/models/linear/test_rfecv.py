@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import feature_selection
@@ -12,6 +11,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from statsmodels.regression import linear_model
+from statsmodels.tools import add_constant
 
 from flopcast.models.base import DroppedColumns
 from flopcast.models.linear.least_squares import NNLS, OLS
@@ -75,7 +76,9 @@ def test_p_values_are_those_of_the_final_fit() -> None:
     y = X[:, 0] + 2 * X[:, 2] + 0.5 * rng.normal(size=60)
     model = RFECV().fit(X, y)
     chosen = [int(name[1:]) for name in model.selected_features_]
-    np.testing.assert_allclose(model.p_values_[chosen], sm.OLS(y, sm.add_constant(X[:, chosen])).fit().pvalues[1:])
+    np.testing.assert_allclose(
+        model.p_values_[chosen], linear_model.OLS(y, add_constant(X[:, chosen])).fit().pvalues[1:]
+    )
     assert np.isnan(np.delete(model.p_values_, chosen)).all()
 
 

@@ -8,10 +8,11 @@ from math import inf, log
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from statsmodels.regression import linear_model
+from statsmodels.tools import add_constant
 
 from flopcast.models.base import DroppedColumns, Memo, fit
 from flopcast.models.linear import stepwise
@@ -163,7 +164,7 @@ def test_chosen_model_is_weighted_least_squares_on_the_chosen_columns() -> None:
     X, y, w = waves()
     model = Stepwise(criterion="bic").fit(X, y, sample_weight=w)
     chosen = [0, 3, 6, 8]
-    reference = sm.WLS(y, sm.add_constant(X[:, chosen]), weights=w).fit()
+    reference = linear_model.WLS(y, add_constant(X[:, chosen]), weights=w).fit()
     np.testing.assert_allclose([model.intercept_, *model.coef_[chosen]], reference.params)
     np.testing.assert_allclose(model.p_values_[chosen], reference.pvalues[1:])
     assert np.isnan(np.delete(model.p_values_, chosen)).all()
