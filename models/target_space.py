@@ -203,14 +203,18 @@ class Columns(TransformerMixin, BaseEstimator):
         ValueError
             For names X does not have, when nothing is left, and for NaN or infinite values in the columns.
         """
-        validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else validate_data(self, X)
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Find the columns and return them, as `fit` and then `transform` do; they are looked at once."""
+        X = validate_data(self, X, skip_check_array=hasattr(X, "iloc"))
         seen = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if seen is None or self.names is None:
             self.columns_ = list(range(self.n_features_in_))
         else:
             self.columns_ = _matching(seen, self.names)
-        self._passed_on(X)
-        return self
+        return self._passed_on(X)
 
     def transform(self, X: Any) -> Any:
         """Return the columns: a DataFrame of a DataFrame, an array of anything else."""
