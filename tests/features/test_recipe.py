@@ -165,9 +165,9 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
 
 def test_rare_kernels_share_a_level_and_new_ones_join_it():
     many = rows(300)
-    many.loc[:1, "kernel"] = ["rare", "odd"]
+    many.loc[:4, "kernel"] = ["rare", "odd", "some", "some", "some"]  # the last have 1 %, which is enough
     recipe = learn_matrix(paired(many), HOST, TARGET)[0]
-    assert recipe.levels["host_kernel"] == ("asm", "ck", "other")
+    assert recipe.levels["host_kernel"] == ("asm", "ck", "some", "other")
     assert recipe.transform(many)["host_kernel=other"].sum() == 2
     new = rows(1, kernel="never seen")
     assert recipe.transform(new)["host_kernel=other"].tolist() == [1]

@@ -134,6 +134,14 @@ def test_formats_of_tensor_lists_are_read_off_the_longest_kernel(kernel: str, dt
     assert found["bytes_moved"].tolist() == [3 * 35 * size, 0]
 
 
+def test_equal_calls_whose_kernels_name_other_formats_have_other_work():
+    kernels = ("k<float, 4>", "k<c10::Half, 4>")
+    rows = [call(n, LISTS, "aten::_foreach_add_", name=name) for n, name in enumerate((*kernels, kernels[0]))]
+    found = work_of_dispatches(table(*rows))
+    assert found["dtype_a"].tolist() == ["fp32", "fp16", "fp32"]
+    assert found["bytes_moved"].tolist() == [3 * 35 * 4, 3 * 35 * 2, 3 * 35 * 4]
+
+
 def test_a_list_of_no_known_format_is_an_unknown_kernel():
     found = work_of_dispatches(table(call(1, LISTS, "aten::_foreach_add_"), call(2)))
     assert found["op"].tolist() == ["kernel", "gemm"]

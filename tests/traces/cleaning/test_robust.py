@@ -33,6 +33,11 @@ def test_the_interval_is_that_of_the_binomial(count: int, rank: int, level: floa
     assert row["level"] == pytest.approx(level)
 
 
+def test_a_level_that_two_samples_have_exactly_is_reached_by_them() -> None:
+    [row] = median_intervals([1.0, 2.0], [0, 0], 0.5).to_dict("records")
+    assert (row["lower"], row["upper"], row["level"]) == (1.0, 2.0, 0.5)
+
+
 def test_samples_too_small_for_the_level_have_no_interval() -> None:
     found = median_intervals(np.arange(11.0), [4] * (LEAST - 1) + [7] * LEAST)
     assert found.index.tolist() == [4, 7]
