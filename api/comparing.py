@@ -540,9 +540,10 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
         models = "" if row["model_1"] == row["model_2"] else f"{row['model_1']} → {row['model_2']}, "
         for name, (what, unit) in SERVED.items():
-            ends = [tuple(float(row[f"{name}{end}_{side}"]) for end in ("", "_lower", "_upper")) for side in (1, 2)]
+            cells = [[row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")] for side in (1, 2)]
+            ends = [tuple(math.nan if cell is None else float(cell) for cell in side) for side in cells]
             if not all(map(math.isfinite, (*ends[0], *ends[1]))):
-                continue
+                continue  # one has no such figure, as a cost without a price
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
             sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
             each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]

@@ -439,5 +439,6 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
             off = off.combine((ways[name] / limit).where(np.isfinite(ways[name]), 0.0), max)
     surest = -ways["holds"]
     first, second = cost.where(held, surest.round(2)), surest.where(held, off)
-    order = pd.DataFrame({"held": ~held, "first": first, "second": second})
-    return ways.loc[order.sort_values(["held", "first", "second"], kind="stable").index]
+    order = ways[["tpot_ms", "ttft_ms"]].assign(held=~held, first=first, second=second)
+    keys = ["held", "first", "second", "tpot_ms", "ttft_ms"]  # of what costs the same and is as sure, the quicker
+    return ways.loc[order.sort_values(keys, kind="stable").index]

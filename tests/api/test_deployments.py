@@ -60,6 +60,15 @@ def test_two_choices_are_compared_way_by_way_however_they_were_saved(found: fc.D
         fc.compare(tmp_path / "old.csv", found)
 
 
+def test_saved_choices_without_a_price_are_compared_by_all_but_the_cost(tmp_path: Path) -> None:
+    asked = {"gpu": "MI300X", "gpus": 8, "rate": "1/s"}
+    fc.forecast("llama-3.1-70b", **asked, ttft="2s").save(tmp_path / "free")
+    fc.forecast("llama-3.1-70b", **asked, ttft="2s", price=2).save(tmp_path / "priced")
+    for first in ("free", "priced"):
+        table = fc.compare(tmp_path / first, tmp_path / "free").table
+        assert [what.partition(",")[0] for what in table["what"]] == ["TTFT", "TPOT", "tokens per GPU"]
+
+
 def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
     table = fc.forecast("llama-3.1-70b", gpu=["MI300X", "H200"], gpus=8, tp=8, concurrency=[1, 16, 64]).table
     assert (table["tpot_ms"] <= table["pace_ms"]).all()

@@ -214,6 +214,18 @@ def test_without_a_rate_smaller_instances_stand_for_a_number_that_is_none_of_the
     assert set(choose(replace(question, tpot_ms=50.0), growing).best["gpus"]) == {8}
 
 
+def test_of_ways_that_cost_the_same_and_are_as_sure_the_quickest_is_first() -> None:
+    best = choose(asked(counts=(8,), dtypes=("bf16",), rate=1.0), growing).best.loc[0]
+    assert (best["holds"], best["tp"]) == (1.0, 8)
+
+    def by_first_token(rows: pd.DataFrame, gpu: GPU) -> Served:
+        found = growing(rows, gpu)
+        return replace(found, tpot_ms=np.full(len(rows), 5.0))
+
+    best = choose(asked(counts=(8,), dtypes=("bf16",), rate=1.0), by_first_token).best.loc[0]
+    assert (best["holds"], best["tp"]) == (1.0, 8)
+
+
 def test_fewer_requests_under_way_are_surer_where_the_most_barely_hold() -> None:
     found = choose(asked(counts=(1,), dtypes=("bf16",), tpot_ms=37.0), growing)
     sure = surest(found, 0.9)
