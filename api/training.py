@@ -74,10 +74,10 @@ class Trained:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """What the saved model says of itself beside its estimator."""
-        dataset, model = self.dataset, self.model
+        model, dataset = self.model, self.model.fitted
         manifest = {
             "features": artifact.describe_features(dataset.X, dataset.recipe.units),
-            "data_sha256": self.digest or data_hash(dataset),
+            "data_sha256": self.digest or data_hash(self.dataset),
             "recipe": dataset.recipe.to_dict(),
             "host": dataset.host.name if dataset.host else None,
             "target": dataset.target.name,
@@ -576,7 +576,7 @@ def load(folder: str | Path) -> Run:
 
 def _save_model(folder: Path, trained: Trained) -> None:
     """Write ``model/``: the estimator, and a manifest with all that predict needs."""
-    artifact.save(folder, trained.model.estimator, trained.manifest, trained.dataset.X)
+    artifact.save(folder, trained.model.estimator, trained.manifest, trained.model.fitted.X)
     if trained.prior is not None:
         artifact.save_again(folder / artifact.PRIOR, trained.prior.saved)
 

@@ -17,6 +17,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
+from ..features.catalogue import RULE
 from ..features.matrix import Dataset
 from ..hardware import EVERY
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
@@ -63,10 +64,10 @@ class Competition:
     selected: dict[str, dict[str, Any]]
     scheme: str  # under which the saved model is chosen
     notes: tuple[Remark, ...]  # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
-    laws: Mapping[str, Candidate]  # the baselines that a model can be saved of, by name: what they scale is a feature
+    laws: Mapping[str, Candidate]  # the baselines as models to save, by name: of a feature, or a column `RULE`
 
     def best_model(self, scheme: str) -> Candidate:
-        """Return what was selected, or the best of the models alone where that is a baseline that cannot be saved.
+        """Return what was selected, a simple rule or a model.
 
         Raises FlopcastError: no model ran.
         """
@@ -227,11 +228,12 @@ def compete(
         if entry["baseline"]
     ]
     own = scheme if scheme in schemes else schemes[0]
-    saved = {
-        candidate.name: replace(candidate, estimator=clone(candidate.estimator).set_params(column=column))
-        for candidate in analytic
-        if (column := _same_column(dataset.X, laws[candidate.estimator.get_params()["column"]])) is not None
-    }
+    saved = dict[str, Candidate]()
+    for candidate in analytic:
+        name = candidate.estimator.get_params()["column"]
+        scaled = dataset.reference.name if name == REFERENCE else name
+        column = _same_column(dataset.X, laws[name]) or f"{RULE}{scaled}"
+        saved[candidate.name] = replace(candidate, estimator=clone(candidate.estimator).set_params(column=column))
     return Competition(both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved)
 
 
@@ -253,6 +255,16 @@ def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
     """Return the feature that holds these values; None where none does."""
     wanted = values.to_numpy(dtype=np.float64)
     return next((str(name) for name in X if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0)), None)
+
+
+def with_rule(dataset: Dataset, best: Candidate) -> Dataset:
+    """Return the data set with the column that a simple rule reads, where the features do not have it."""
+    column = best.estimator.get_params().get("column")
+    if not str(column).startswith(RULE):
+        return dataset
+    recipe, name = dataset.recipe.with_rule(column), column.removeprefix(RULE)
+    values = dataset.laws.get(name, dataset.reference)
+    return replace(dataset, X=dataset.X.assign(**{column: values.to_numpy(dtype=np.float64)}), recipe=recipe)
 
 
 def by_preference(candidates: Sequence[Candidate]) -> list[str]:

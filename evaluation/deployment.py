@@ -19,13 +19,14 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..features.catalogue import RULE
 from ..features.matrix import DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
 from ..hardware import EVERY
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
 from ..workers import Jobs, one_thread, pool
-from .competition import REFERENCE, Competition, fit_all, law_table
+from .competition import REFERENCE, Competition, fit_all, law_table, with_rule
 from .crossval import SCHEMES, Progress, drawn, evaluate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
@@ -68,6 +69,7 @@ class Deployed:
     # how it goes on outside the trained range; None where the rows are too few, or too alike, to tell
     beyond: Beyond | None
     law: FallbackLaw | None  # what may be said of what was never trained; None where there is no law
+    fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
@@ -110,6 +112,7 @@ def deploy(
     """
     scheme = competition.scheme
     best, result = competition.best_model(scheme), competition.evaluation[scheme]
+    dataset = with_rule(dataset, best)
     predicted = result.predictions[best.name].to_numpy()
     inside = _within(dataset, predicted, result.folds, scheme)
     within = drawn(inside, LEARNT)
@@ -154,6 +157,7 @@ def deploy(
         fitted_baselines=_baselines(dataset),
         beyond=beyond,
         law=learn_law(dataset),
+        fitted=dataset,
     )
 
 
@@ -371,6 +375,7 @@ def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
 
 def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
+    dataset = replace(dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]])
     by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model) if model.is_forest else []
     return [*by_rss, *ranking(dataset, model, scheme, seed)]
 

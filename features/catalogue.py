@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -361,6 +361,8 @@ def told_of(name: str) -> tuple[str, str, str]:
     word = next((one for one in CATEGORIES if name.startswith(f"{one.name}=")), None)
     if word is not None:
         return "word", "0/1", word.formula
+    if name.startswith(RULE):
+        return "rule", "", of_rule(name).formula
     if name.startswith("counter.launch."):
         return "launch", "1", "registers or memory of a kernel, as its launch states"
     return ("counter", "1", "hardware counter") if "counter." in name else ("other", "", "")
@@ -371,6 +373,16 @@ def extra_metric(metric: str) -> Feature:
     unit = metric.rsplit("_", 1)[-1]
     return Feature(f"host_{metric}", unit, "additive", f"{metric} measured on the host", lambda c: c.measured(metric),
                    "measured")  # fmt: skip
+
+
+RULE: Final = "rule."
+"""How the name of the column begins that a simple rule reads which was selected, and is no feature of the models."""
+
+
+def of_rule(name: str) -> Feature:
+    """Return what a simple rule reads (`Context.rule`) as a column ``rule.NAME``; it has no unit of its own."""
+    what = name.removeprefix(RULE)
+    return Feature(name, "1", "shape", f"what the rule {what} says", lambda c: c.rule(what))
 
 
 def counter(name: str, host: bool) -> Feature:

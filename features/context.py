@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from ..errors import DataError
 from ..hardware import GPU
 from ..laws import rates
-from ..laws.applied import SCALING
+from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
 from ..laws.bounds import Quantised, best_tile, quantise
 from ..laws.serving_steps import Steps, steps
 from ..operators.operators import Work, complete, work_of
@@ -152,6 +152,21 @@ class Context:
     def law(self, name: str) -> np.ndarray:
         """Return what a scaling law predicts for the target, microseconds."""
         return self.host_us * SCALING["duration_us"][name].ratio(self.work, self.host.gpu, self.target.gpu)
+
+    def rule(self, name: str) -> np.ndarray:
+        """Return what a simple rule reads: what a law says, the host's figure of the metric, or a size."""
+        rows, target = self.frame, self._target
+        if name == "host":
+            return self.measured(self.metric)
+        if self._host is not None:
+            laws = scaling_laws(self.metric, self.work, self.measured(self.metric), self._host, target)[0]
+        else:
+            laws = own_laws(self.metric, self.work, target, rows)[0]
+        if name in laws:
+            return laws[name].to_numpy(dtype=np.float64)
+        if name not in SIZES:
+            raise DataError(f"the rule {name} says nothing of {self.metric} of such rows")
+        return rates.on_each(self.work, rows, target, rates.published(partial(size, name)))
 
     def measured(self, metric: str) -> np.ndarray:
         """Return a figure measured on the host; it must be positive in every row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,18 @@ from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, beside
-from .catalogue import BY_NAME, CATALOGUE, CATEGORIES, HOST_CAMPAIGN, Category, Feature, counter, extra_metric
+from .catalogue import (
+    BY_NAME,
+    CATALOGUE,
+    CATEGORIES,
+    HOST_CAMPAIGN,
+    RULE,
+    Category,
+    Feature,
+    counter,
+    extra_metric,
+    of_rule,
+)
 from .context import Context
 
 SCHEMA = 1
@@ -56,6 +67,12 @@ class FeatureRecipe:
         another device; NotPublishedError: a row computes at a precision whose peak is not published.
         """
         return self._matrix(self.context(rows), self.columns)
+
+    def with_rule(self, name: str) -> FeatureRecipe:
+        """Return the recipe with another column, last: what a simple rule reads, by its name with `catalogue.RULE`."""
+        rule = self._feature(name)
+        roles, units = {**self.roles, name: rule.role}, {**self.units, name: rule.unit}
+        return replace(self, columns=(*self.columns, name), roles=roles, units=units)
 
     def without_host(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
@@ -201,7 +218,7 @@ class FeatureRecipe:
     def _known(self, name: str) -> bool:
         if "=" in name:
             return name.split("=", 1)[0] in _CATEGORY
-        return name in BY_NAME or name == f"{HOST}{self.metric}" or name.startswith(COUNTER)
+        return name in BY_NAME or name == f"{HOST}{self.metric}" or name.startswith((COUNTER, RULE))
 
     def _feature(self, name: str) -> Feature:
         return _feature(name, self.metric, self.host is not None)
@@ -335,6 +352,8 @@ def _numerical(context: Context) -> tuple[dict[str, np.ndarray], dict[str, str],
 def _feature(name: str, metric: str, host: bool) -> Feature:
     if name.startswith(COUNTER):
         return counter(name, host)
+    if name.startswith(RULE):
+        return of_rule(name)
     return BY_NAME[name] if name in BY_NAME else extra_metric(metric)
 
 

@@ -103,6 +103,9 @@ def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tupl
     return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
 
 
+SIZES: Final = ("roofline", "memory", "work-items", "constant")
+
+
 def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
     """Return what stands for the size of each row where there is no time to scale.
 

@@ -347,6 +347,34 @@ def test_where_a_baseline_wins_it_is_saved_and_the_best_model_has_an_honest_erro
         assert any("Lasso" in line and f"{lower:.1f}" in line for line in report.verdict(cv))
 
 
+@pytest.mark.parametrize(
+    ("metric", "devices", "rule"),
+    [
+        ("power_w", {"target": "MI355X"}, ("constant ratio", "constant")),
+        ("duration_us", {"host": "MI300X", "target": "MI355X"}, ("FLOPS scaling", "FLOPS scaling")),
+    ],
+)
+def test_a_rule_that_is_no_feature_is_saved_with_what_it_scales(
+    metric: str, devices: dict[str, str], rule: tuple[str, str], tmp_path: Path
+) -> None:
+    """Power that is the same for all, and times that the peaks scale: of one format a multiple of the host's time."""
+    table = pd.read_csv(measurements(tmp_path / "g.csv")).drop_duplicates(["device", "m", "n", "k"])
+    ratio = HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
+    host = table[table["device"] == HOST.name]
+    noise = np.exp(0.02 * np.random.default_rng(0).standard_normal(len(host)))
+    target = host.assign(device=TARGET.name, t_us=ratio * noise * host["t_us"], power_w=800 * noise)
+    pd.concat([host.assign(power_w=500.0), target]).to_csv(tmp_path / "g.csv", index=False)
+    found = job.train([tmp_path / "g.csv"], **devices, metric=metric, models=["OLS"], jobs=1)
+    name = found.selected["name"]
+    assert name == found.model.name == rule[0]
+    assert found.model.estimator.column == f"rule.{rule[1]}"
+    found.save(tmp_path / "run")
+    rows = predict_rows(tmp_path / "run", [tmp_path / "g.csv"], where={"device": devices.get("host", TARGET.name)})
+    unit = metric.rpartition("_")[2]
+    assert (rows.frame[f"predicted_{unit}"] / rows.frame[name]).to_numpy() == pytest.approx(1, abs=0.01)
+    assert (rows.frame[f"lower_{unit}"] < rows.frame[f"predicted_{unit}"]).all()
+
+
 @pytest.mark.long
 def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:
     table = pd.read_csv(data)

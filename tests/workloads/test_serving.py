@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,19 @@ def test_a_run_is_trained_over_all_gpus_and_predicts_one_it_has_not_seen() -> No
     found = trained.predict(asked)
     assert found["predicted_ms"].iloc[0] > 0
     assert np.isnan(found["predicted_ms"].iloc[1])
+
+
+@pytest.mark.parametrize("target", ["all", "H200 SXM"])
+def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(target: str, tmp_path: Path) -> None:
+    trained = fc.train(sample(), target=target, metric="tpot_ms", group="model", models=["Lasso"], jobs=1)
+    name = trained.selected["name"]
+    assert name in ("constant ratio", "affine")
+    assert trained.model.name == name
+    trained.save(tmp_path / "run")
+    asked = pd.DataFrame([run(device="H200 SXM", concurrency=users) for users in (2, 8, 100)])
+    for one in (trained, fc.load(tmp_path / "run")):
+        found = one.predict(asked)
+        np.testing.assert_allclose(found["predicted_ms"], found[name], rtol=1e-3)
+        assert (found["predicted_ms"] / found["sum of parts"]).to_numpy() == pytest.approx(1.5, rel=0.05)
+        assert (found["upper_ms"] < 1.5 * found["lower_ms"]).all()  # of its own errors, which are of 2 %
+    assert not [column for column in trained.dataset.X if column.startswith("rule.")]  # no model was told
