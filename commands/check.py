@@ -74,7 +74,9 @@ def command(
         with shown_progress("learning curve", quiet=as_json) as progress:
             learnt = curve(found.measured, **asked, **rows, shifted_run=found.run, models=MODELS, progress=progress)
         found = replace(found, learnt=learnt)
-    if corrected is not None and found.correction is not None:
+    if corrected is not None and found.correction is None:
+        found = replace(found, facts=replace(found.facts, unsaved=str(corrected)))
+    elif corrected is not None:
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))
     saved = [Path(found.facts.saved)] if found.facts.saved else []

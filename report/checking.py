@@ -82,6 +82,7 @@ class CheckFacts:
     other_e_out: float | None = None
     own_e_out: float | None = None
     saved: str | None = None
+    unsaved: str | None = None  # where it would have been saved, had it been shifted
 
 
 _NEXT: Final = {
@@ -106,6 +107,11 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
     if learnt is not None:
         told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
     why = Lines([Line(f"{said}.") for said in told], "answer")
+    unsaved = (
+        [lines([f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."], tone="warning")]
+        if facts.unsaved
+        else []
+    )
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
@@ -142,7 +148,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
             *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
-        closing=[upcoming(_NEXT[found.outcome])] if not (facts.all_trained or facts.saved) else [],
+        closing=[*unsaved, *([upcoming(_NEXT[found.outcome])] if not (facts.all_trained or facts.saved) else [])],
         data=_json(found, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 

@@ -54,6 +54,9 @@ def test_new_rows_of_the_same_kind_leave_the_run_valid_and_nothing_to_correct(ru
     assert found["shift"] == pytest.approx(1, abs=0.03)
     assert found["saved"] is None
     assert not (tmp_path / "none").exists()
+    _, out, _ = call(run, data, "--corrected", tmp_path / "none")
+    assert "none is not written: a factor corrects only a run that is shifted." in " ".join(out.split())
+    assert "is not written" not in call(run, data)[1]
 
 
 def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path) -> None:
