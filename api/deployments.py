@@ -14,7 +14,6 @@ import pyarrow as pa
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..operators.work import canonical_dtype
 from ..output import FILES, write_table
 from ..report.deployments import deployments_document, front_figure
 from ..report.formats import counted
@@ -26,7 +25,7 @@ from ..workloads.deployments import ENGINES, Choice, Question, choose
 from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
 from ..workloads.serving_model import FILE as OWN
 from ..workloads.serving_model import load, served
-from ..workloads.setting import most_weights
+from ..workloads.setting import most_weights, stored_format
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -124,7 +123,7 @@ def deployments(
             "batch",
             f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",
         )
-    gpus = tuple({gpu.name: gpu for gpu in found_gpus(known.get("gpu", "MI300X"))}.values())
+    gpus = found_gpus(known.get("gpu", "MI300X"))
     engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:
@@ -153,8 +152,8 @@ def deployments(
         price=check_priced(price, gpus),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
-        dtypes=tuple(canonical_dtype(str(one)) for one in _several(known.get("dtype", ()))),
-        kv_dtype=canonical_dtype(str(known["kv_dtype"])) if "kv_dtype" in known else "",
+        dtypes=tuple(stored_format("dtype", one) for one in _several(known.get("dtype", ()))),
+        kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",
         **fields,
     )
     times = served if "release" not in known else load(Path(str(known["release"]))).served
@@ -162,8 +161,12 @@ def deployments(
 
 
 def found_gpus(asked: Any) -> tuple[GPU, ...]:
-    """Return the GPUs of names, TOML files, or GPUs, one or several."""
-    return tuple(one if isinstance(one, GPU) else find_gpu(one) for one in _several(asked))
+    """Return the GPUs of names, TOML files, or GPUs, one or several, each once; two of one name are refused."""
+    found = dict[str, GPU]()
+    for one in map(find_gpu, _several(asked)):
+        if found.setdefault(one.name, one) != one:
+            raise ParameterError("gpu", f"has two that are named {one.name}: give your own another name in its file")
+    return tuple(found.values())
 
 
 def _several(value: Any) -> list[Any]:

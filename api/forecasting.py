@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import product
 from os import PathLike
@@ -19,6 +19,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..output import FILES, write_table
+from ..remarks import Remark
 from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -254,8 +255,11 @@ def forecast(
     """
     check_level(interval)
     check_need(need)
-    priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
     served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
+    for name, value in {**fields, **served}.items():
+        if isinstance(value, Sized) and not len(value):
+            raise ParameterError(name, f"must have a value, got {value!r}: leave it out where any will do")
+    priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
     stated = [name for name, value in served.items() if value is not None]
     work = [name for name in ("kind", "batch", "num_prompts", "global_batch") if fields.get(name) is not None]
     if model is not None and cases is None and not work and not is_graph(model):
@@ -341,7 +345,8 @@ def calibrate(
     """
     if (served := _served(cases, default)) is not None:
         found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served[0])
-        return replace(found, about={**found.about, "refused": count_reasons(served[1])})
+        read = {"refused": count_reasons(served[1]), "notes": [*map(repr, served[2])]}
+        return replace(found, about={**found.about, **read})
     if default:
         raise ParameterError("default", "goes with runs of serving: a table with the column measured states all itself")
     asked = list(_read(cases))
@@ -406,8 +411,8 @@ def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Fore
 
 def _served(
     cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str] | None
-) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Return runs of serving, complete, and the rows refused; None for cases with a column ``measured``."""
+) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark]] | None:
+    """Return runs of serving, complete, the rows refused and remarks; None for cases with a column ``measured``."""
     if isinstance(cases, pd.DataFrame):
         if "measured" in cases:
             return None
@@ -416,7 +421,7 @@ def _served(
     from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
 
     found = load_measurements(cases, default=default)
-    return described(found.frame[found.frame["op"] == SERVING])[0], found.rejected
+    return described(found.frame[found.frame["op"] == SERVING])[0], found.rejected, found.notes
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

@@ -345,9 +345,12 @@ def learnt_document(model: ServingModel) -> Document:
     data |= {
         "spreads": {time: {name: list(both) for name, both in fit.spreads.items()} for time, fit in model.fits.items()}
     }
-    refused = dict(model.about.get("refused", {}))
+    refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
     return Document(
-        title=title, opening=[losses(refused)], sections=[Section("Widths", [table])], data=data | {"refused": refused}
+        title=title,
+        opening=[losses(refused, notes)],
+        sections=[Section("Widths", [table])],
+        data=data | {"refused": refused, "notes": notes},
     )
 
 

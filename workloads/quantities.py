@@ -84,8 +84,7 @@ def prices(given: object) -> Prices:
         currency = _CURRENCY.search(text)
         bare = _CURRENCY.sub("", text).strip()
         currencies.add(currency[0] if currency else "")
-        free = bare.partition("/")[0].strip() in ("0", "0.0")
-        found[_named(name)] = 0.0 if free else quantity("price", bare, PER_HOUR)
+        found[_named(name)] = quantity("price", bare, PER_HOUR)
     if len(currencies) > 1:
         raise ParameterError("price", f"must be in one currency, got {given!r}")
     return Prices(found, currencies.pop())

@@ -146,6 +146,15 @@ class Setting:
 
 
 WIDE: Final = "bf16"  # of what is not quantised
+_STORED: Final = ("fp32", "fp16", WIDE, "fp8", "int8", "fp6", "fp4", "int4")  # formats of weights and caches
+
+
+def stored_format(parameter: str, spelling: object) -> str:
+    """Return which number format a spelling is; a ParameterError names those of weights and caches."""
+    try:
+        return canonical_dtype(str(spelling))
+    except DataError:
+        raise ParameterError(parameter, f"must be one of {', '.join(_STORED)}, got {spelling!r}") from None
 
 
 def computed_in(gpu: GPU, dtype: str) -> str:
@@ -246,7 +255,7 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(name, f"must be above 0 and finite, got {values[name]}")
         values[name] = number
     for name in (name for name in ("dtype", "kv_dtype") if name in values):
-        values[name] = canonical_dtype(str(values[name]))
+        values[name] = stored_format(name, values[name])
     words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
     for name in ("eager", "prefix_cache", "sequence_parallel", "lora", "flash"):
         if name in values and str(values[name]).lower() not in words:

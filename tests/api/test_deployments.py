@@ -112,6 +112,9 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--rate 4/s --concurrency 8", "--rate"),
         ("--price MI355X=2", "--price"),
         ("--engine tgi", "--engine"),
+        ("--dtype int3", "--dtype must be one of fp32, fp16, bf16, fp8, int8, fp6, fp4, int4, got 'int3'"),
+        ("--kv-dtype int3", "--kv-dtype must be one of"),
+        ("--dtype int3 --batch 1 --input-len 8 --output-len 8", "--dtype must be one of"),
         ("--ttft 2s --batch 4", "--ttft"),
         ("--ttft 2s --pp 2", "--batch"),
         ("--chakra sim", "--chakra"),
@@ -120,8 +123,25 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
 def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> None:
     result = call("forecast", "llama-3.1-70b", "--gpus", "8", *line.split())
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"error: {named} ")
+    assert result.stderr.startswith(f"error: {named}")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("work", [{"rate": 1}, {"batch": 1, "input_len": 8, "output_len": 8}])
+def test_a_gpu_of_ones_own_does_not_take_the_place_of_a_known_one(work: dict[str, int], tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('name = "MI300X"\nbased_on = "MI300X"\nmemory_bw_gbs = 9999\n')
+    for gpus in (["MI300X", str(own)], [str(own), "MI300X"]):
+        with pytest.raises(ParameterError, match="named MI300X: give your own another name"):
+            fc.forecast("llama-3.1-8b", gpu=gpus, gpus=1, **work)
+    assert set(fc.forecast("llama-3.1-8b", gpu=["MI300X", "mi300x"], gpus=1, rate=1).ways["gpu"]) == {"MI300X"}
+    assert set(fc.forecast("llama-3.1-8b", gpu=str(own), gpus=1, rate=1).ways["gpu"]) == {"MI300X"}
+
+
+@pytest.mark.parametrize("name", ["gpu", "engine", "tp", "dtype"])
+def test_an_empty_list_is_named(name: str) -> None:
+    with pytest.raises(ParameterError, match=rf"{name} must have a value, got \[\]"):
+        fc.forecast("llama-3.1-8b", **{name: []})
 
 
 def test_limits_go_with_no_table_of_cases() -> None:

@@ -275,6 +275,19 @@ def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: P
         fc.forecast(**runs[0], release="vllm-0.10.0")
 
 
+def test_what_is_assumed_of_runs_of_serving_is_told_by_calibrate(tmp_path: Path) -> None:
+    runs = {
+        "tokenizer_id": "a", "model_id": "llama-3.1-8b", "max_concurrency": 4, "completed": 10, "mean_ttft_ms": 90.0,
+        "mean_tpot_ms": 12.0, "total_input_tokens": 10240, "total_output_tokens": 10240, "request_throughput": 0.3,
+    }  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps(runs))
+    stated = ("--default", "device=MI300X", "--default", "dtype_a=fp8")
+    for more, said in (((), True), (("--default", "tp=1"), False)):
+        told = call("calibrate", tmp_path / "run.json", *stated, *more, "--out", tmp_path / "own.parquet")
+        assert told.exit_code == 0
+        assert ("note: [tp-assumed]" in told.stdout) == said
+
+
 def test_a_table_of_which_no_row_is_understood_is_the_users_mistake(tmp_path: Path) -> None:
     good, bad = "llama-3.1-8b,MI300X,1,8,8", "no such model,MI300X,1,8,8"
     for rows, code in (([bad], 2), ([bad, bad], 2), ([good, bad], 0)):

@@ -179,6 +179,9 @@ def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     for wrong in ("-1", "0", "2 h", "soon", "nan"):
         with pytest.raises(ParameterError, match="ttft must be a number above 0"):
             quantity("ttft", wrong, MILLISECONDS)
+    for free in (0, "0.0/h", {"MI300X": 0}):
+        with pytest.raises(ParameterError, match="price must be a number above 0"):
+            prices(free)
     for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3", "2$5"):
         with pytest.raises(FlopcastError):
             prices(wrong)
