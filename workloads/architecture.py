@@ -155,6 +155,7 @@ class Architecture:
     # to be computed in another. What is not named is in 16 bits.
     formats: Mapping[str, str] = field(default_factory=dict)
     kv_format: str = ""  # that the checkpoint asks for its cache; empty: none
+    remarks: tuple[Remark, ...] = ()  # what is to be said of how it was read
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "vocab"):
@@ -175,10 +176,11 @@ class Architecture:
             raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
 
     def too_long(self, tokens: int) -> list[Remark]:
-        """Return what is to be said of a sequence that has more tokens than the configuration allows."""
+        """Return what is to be said of how it was read, and of a sequence longer than the configuration allows."""
         text = f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that {self.name} is configured for"
         allowed = tokens <= self.context or not self.context
-        return [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
+        beyond = [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
+        return [*self.remarks, *beyond]
 
     @property
     def heads(self) -> int:

@@ -446,7 +446,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         parts=made,
         spreads=_spreads(rows, release, common, known),
         details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
-        remarks=(*([] if release.name else [_NO_RELEASE]), _MEMORY, *notes),
+        remarks=(*([] if release.name else [_NO_RELEASE]), _MEMORY, *setting.model.remarks, *notes),
     )
 
 

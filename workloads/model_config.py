@@ -5,7 +5,8 @@ feed-forward part is gated, whether the embedding is the output matrix too, how 
 have experts or see a window. Of a model of several parts (``text_config``) it is the language model. Layers are read
 from ``layer_types``, ``block_configs``, ``hybrid_override_pattern`` and the like; the formats of weights from
 ``quantization_config`` or the contents of ``hf_quant_config.json`` (FP8, MXFP4, compressed-tensors, ModelOpt, Quark,
-AWQ, GPTQ, bitsandbytes). What is not understood is refused, by its key.
+AWQ, GPTQ, bitsandbytes). A value that is not understood, and what is known not to be forecast, is refused by its key.
+Of a type that is not known (`_KNOWN`) a remark says so, and which keys were not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..errors import DataError
+from ..errors import DataError, few
+from ..remarks import Remark, remark
 from .architecture import PARTS, Architecture, Attention, Dense, Latent, Mixture, Recurrent, check
 
 _UNGATED: Final = {
@@ -39,6 +41,27 @@ _TIED: Final = (
     "refinedweb", "chatglm", "dbrx", "ernie", "esm", "luke", "smollm", "lfm2", "t5", "ctrl", "xmod", "exaone",
 )  # fmt: skip
 """How types begin whose output matrix is the embedding where the configuration does not say."""
+_KNOWN: Final = {
+    *_UNGATED, *_GATED, *_ENCODERS, "apertus", "arcee", "baichuan", "chatglm", "cohere", "cohere2", "dbrx", "deepseek",
+    "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "glm",
+    "glm4", "glm4_moe", "glm_moe_dsa", "gpt_oss", "granite", "granitemoe", "granitemoeshared", "helium",
+    "hunyuan_v1_dense", "hunyuan_v1_moe", "internlm", "internlm2", "internlm3", "kimi_k2", "kimi_k25", "llama",
+    "llama4", "mimo", "mimo_v2_flash", "minicpm", "minicpm3", "minimax_m2", "minimax_m3", "minimax_m3_vl", "ministral",
+    "ministral3", "mistral", "mistral3", "mixtral", "nemotron-nas", "olmo", "olmo2", "olmo3", "olmoe", "phi3", "phimoe",
+    "qwen", "qwen2", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe",
+    "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "seed_oss", "smollm3", "stablelm", "step3p7", "xmod",
+}  # fmt: skip
+"""Types whose layers are what their keys say; that of a language model alone, ``_text``, is as its whole."""
+_HARMLESS: Final = re.compile(
+    r"token|dropout|pdrop|drop_rate|init|rope|rotary|norm|epsilon|_eps$|bias|dtype|version|cache|^_|auto_map"
+    r"|position|partial_|scal|softcap|logit|loss|aux|router|problem_type|label|vision|audio|image|video|mtp|nextn"
+    r"|penalty|num_beam|^architectures$|^(text|llm|language|speech|quantization|compression|generation|attn|ffn)_config$"
+    r"|^(pretraining_tp|use_sliding_window|sliding_window|max_window_layers|max_sequence_length|hidden_act|mlp_type)$"
+    r"|^(n_group|topk_group|topk_method|scoring_func|ep_size|ignore_index|temperature|top_k|top_p|typical_p|do_sample)$"
+    r"|^((min|max)_length|num_return_sequences|early_stopping|output_(attentions|hidden_states)|return_dict)$"
+    r"|^(chunk_size_feed_forward|is_decoder|pruned_heads)$"
+)
+"""Keys that change neither how many weights a layer has, nor what it reads."""
 _ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act")
 _REFUSED: Final = {
     "mamba_d_state": "a state space of another kind than Mamba-2",
@@ -76,7 +99,7 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     formats, cache = formats_of(given.quantization, given.title, blocks.layers)
     if stated.get("expert_dtype"):
         formats["experts"] = str(stated["expert_dtype"]).lower()
-    return Architecture(
+    found = Architecture(
         name=given.title,
         hidden=given.number(*_HIDDEN),
         layers=blocks.layers,
@@ -92,6 +115,20 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         formats=formats,
         kv_format=cache,
     )
+    return replace(found, remarks=tuple(_remarks(given)))
+
+
+def _remarks(config: _Config) -> Iterator[Remark]:
+    """Yield that the type is not known, with the keys that say something and that nobody looked at."""
+    kind = config.kind
+    if kind.removesuffix("_text") in _KNOWN:
+        return
+    told = f"its model_type {kind[:40]!r} is not known" if kind else "it states no model_type"
+    stated = [str(key)[:40] for key, value in config.fields.items() if value and key not in config.fields.asked]
+    keys = tuple(key for key in stated if not _HARMLESS.search(key))
+    unread = f", without looking at {few(keys)}" if keys else ""
+    text = f"{told}: read as a transformer like Llama{unread}"
+    yield remark("unknown-model-type", text, model_type=kind, keys=keys)
 
 
 def _context(stated: Mapping[str, Any]) -> int:
@@ -104,11 +141,23 @@ def _context(stated: Mapping[str, Any]) -> int:
     return int(max(found)) if all(0 <= one < 1e12 for one in found) else 0
 
 
+class _Fields(dict[str, Any]):
+    """Keys and values, and which keys somebody asked for."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.asked = set[str]()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+
 @dataclass(frozen=True)
 class _Config:
     """A configuration, with those of its parts that describe the language model."""
 
-    fields: Mapping[str, Any]
+    fields: _Fields
     title: str
     quantization: Mapping[str, Any]
 
@@ -129,7 +178,7 @@ class _Config:
             if isinstance(found := fields.get(key), Mapping):
                 quantization = found
                 break
-        return cls(fields, title, quantization)
+        return cls(_Fields(fields), title, quantization)
 
     @property
     def architectures(self) -> Sequence[Any]:
@@ -143,6 +192,7 @@ class _Config:
     def number(self, *keys: str, default: int | None = None) -> int:
         for key in keys:
             if self.fields.get(key) is not None:
+                self.fields.asked.update(keys)  # others say the same in other words
                 return check(self.title, key, self.fields[key], least=0)
         if default is None:
             raise DataError(f"{self.title}: the configuration has no {keys[0]}")

@@ -13,6 +13,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.workloads.architecture import Architecture
+from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.known_models import find, names
 from flopcast.workloads.model_config import from_config
 
@@ -136,6 +137,40 @@ def test_configurations_of_many_families_have_their_published_weights(
     model = from_config(config, name)
     assert model.parameters / 1e9 == pytest.approx(billions, rel=0.005)
     assert model.kv_heads == kv_heads
+    assert not model.remarks
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"model_type": "foo", "rope_theta": 1e4},
+            "its model_type 'foo' is not known: read as a transformer like Llama",
+        ),
+        (
+            {"model_type": "foo", "my_new_block": "mamba7", "use_other_block": False},
+            "its model_type 'foo' is not known: read as a transformer like Llama, without looking at my_new_block",
+        ),
+        ({"model_type": None}, "it states no model_type: read as a transformer like Llama"),
+        ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, ""),
+        ({"model_type": "wrapped", "text_config": {"model_type": "qwen3_vl_text"}}, ""),
+    ],
+)
+def test_a_type_that_is_not_known_is_remarked_on_with_the_keys_that_nobody_looked_at(
+    change: dict[str, object], said: str
+) -> None:
+    stated = {**CONFIG, "num_hidden_layers": 8, **change}
+    model = from_config(stated, "the one")
+    assert [str(one) for one in model.remarks] == ([said] if said else [])
+    assert model.too_long(1) == [*model.remarks]
+    assert model.parameters == from_config({**stated, "model_type": "llama"}).parameters
+    for work in (
+        {"batch": 1, "input_len": 64, "output_len": 8},
+        {"kind": "training", "global_batch": 8, "seq_len": 64},
+    ):
+        found = forecast({"model": model, "gpu": "MI300X", "gpus": 8, "tp": 8, **work})
+        assert found.fits, found.reason
+        assert set(model.remarks) <= set(found.remarks)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +372,7 @@ def test_every_published_configuration_at_hand_is_read_or_refused_by_its_key() -
             continue
         if (stated := re.search(r"-(\d+(?:\.\d+)?)B\b(?!-16E|-128E)", file.name)) and "8x" not in file.name:
             assert model.parameters / 1e9 == pytest.approx(float(stated[1]), rel=0.1, abs=0.3), file.name
+        assert not model.remarks, file.name
     assert refused <= {"compress_ratios", "attn_res_block_size"}
 
 
