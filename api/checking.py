@@ -444,7 +444,7 @@ def advise(
     5
     """
     if (rows is None) == (budget is None):
-        raise ParameterError("rows", "or budget must be given, and not both: how much may be measured?")
+        raise ParameterError("rows", "or else a budget must be given, not both: how much may be measured?")
     check_number("seed", seed, 0)
     for name, value in (("rows", rows), ("budget", budget)):
         if value is not None:
