@@ -136,6 +136,8 @@ def deployments(
     for limit in ("ttft", "tpot"):
         if limit in known:
             fields[f"{limit}_ms"] = quantity(limit, known[limit], MILLISECONDS)
+    if "tpot_ms" in fields and fields.get("output_len") == 1:
+        raise ParameterError("tpot", "limits what follows the first token: of answers of one token leave it out")
     if "rate" in known:
         if "concurrency" in counts:
             raise ParameterError("rate", "says how many requests are under way: give it or concurrency, not both")

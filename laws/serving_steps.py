@@ -1,9 +1,9 @@
 """What serving is made of, by formula: the steps that write an answer, the prompts that share them, and the queue.
 
 So many users each have one request under way (``concurrency``), of which as many run as the cache has room for. A step
-gives every running sequence one token; meanwhile prompts of the next requests are read, ``input / output`` tokens of
-prompt for each token of an answer. `parts` are milliseconds at the published peaks, and launches at `LAYER_US`; what
-their sum misses is learnt from measured runs (`features.catalogue`). Per token of an answer (``tpot``):
+gives every running sequence one token; meanwhile the prompts of the others are read, ``input / output`` tokens of
+prompt for each token of their answers. `parts` are milliseconds at the published peaks, and launches at `LAYER_US`;
+what their sum misses is learnt from measured runs (`features.catalogue`). Per token of an answer (``tpot``):
 
 ===========  ==========================================================================================
 weights      weights that every token meets, read once a step: attention on each of ``tp``, others on all GPUs
@@ -188,6 +188,7 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     room = np.maximum(memory * used - held - _KEPT, _KEPT) / (per_token * (prompt + answer / 2))
     running = (users**-_SMOOTH + np.maximum(room, 0.5) ** -_SMOOTH) ** (-1 / _SMOOTH)
     running = np.fmin(running, as_numbers(frame, "running_limit"))
+    others_run = np.maximum(running - 1.0, 0.0)  # whose prompts are read while one answer is written
     apart = ~together(frame)
     shared = np.where(apart, 0.0, prompt / answer)  # tokens of prompts for each token of an answer
     # seconds a step
@@ -206,10 +207,10 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
         "experts": chosen * (1.0 - idle**running),
         "cache": running * (prompt + answer / 2) * per_token / bandwidth * caching,
         "products": running * (dense_s + expert_s + 2.0 * output / (count * wide) * many),
-        "prompts": running * shared * dense_s,
-        "prompt_experts": running * shared * expert_s,
-        "scores": running * shared * prompt * pair_s,
-        "messages": running * (1.0 + shared) * sent,
+        "prompts": others_run * shared * dense_s,
+        "prompt_experts": others_run * shared * expert_s,
+        "scores": others_run * shared * prompt * pair_s,
+        "messages": (running + others_run * shared) * sent,
         "layers": launched,
         "waits": np.where(count > 1, launched, 0.0),
         "routes": np.where(mixture, launched, 0.0),
@@ -242,9 +243,10 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = {
             "concurrency": users, "running": running, "input_len": prompt, "output_len": answer, "gpus": count,
-            "tp": tp, "dp": dp, "ep": ep, "step_tokens": running * (1.0 + shared), "input_per_output": prompt / answer,
-            "pressure": users / room, "tokens_per_expert": running * visited / experts, "width_per_gpu": width / tp,
-            "ridge": rate / bandwidth, "active": active, "layers": layers, "width": width, "step": step, "prompt": one,
+            "tp": tp, "dp": dp, "ep": ep, "step_tokens": running + others_run * shared,
+            "input_per_output": prompt / answer, "pressure": users / room, "width_per_gpu": width / tp,
+            "tokens_per_expert": running * visited / experts, "ridge": rate / bandwidth, "active": active,
+            "layers": layers, "width": width, "step": step, "prompt": one,
             "crowd_per_step": (ttft["crowd"] + ttft["crowd_experts"]) / step, "answer": step * answer,
             "weight_bits": bits, "bandwidth": bandwidth,
         }  # fmt: skip

@@ -154,13 +154,12 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    notes += _whose(served, list(dict.fromkeys(one.setting.gpu.name for one in found)))
+    first, after = question.model.too_long(question.input_len + question.output_len), list[Remark]()
     if not question.dtypes and not question.model.formats and any(one.setting.dtype != WIDE for one in found):
         text = (
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
         )
-        notes.append(remark("quantised", text, model=question.model.name))
-    notes[:0] = question.model.too_long(question.input_len + question.output_len)
+        after.append(remark("quantised", text, model=question.model.name))
     drawn = _Drawn(question, found, users, served, level, seed)
     single = drawn.closed([(place, 1) for place in range(len(found))])
     single = single[~single["queued"]].reset_index(drop=True)
@@ -197,8 +196,22 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         if slow := [n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY]:
             text = f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, or no token within "
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
-            notes.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
-    return Choice(question, every, fronts, best, tuple(dict.fromkeys(notes)))
+            first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
+    shown = list(_answers(question, found, best))
+    answers = _whose([times(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
+    return Choice(question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after])))
+
+
+def _answers(question: Question, found: Sequence[_Instance], best: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, GPU]]:
+    """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
+    cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
+    whose = {(one.setting.gpu.name, one.engine, *(getattr(one.setting, name) for name in cut)): one for one in found}
+    if not question.limited:  # the answer is about that pace where there is one
+        best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
+    for _, first in best.drop_duplicates("gpu").iterrows():
+        one = whose[(first["gpu"], first["engine"], *(first[name] for name in cut))]
+        users = min(first["concurrency"] / first["replicas"], max(question.concurrency))
+        yield pd.DataFrame([{**one.row, "concurrency": users}]), one.setting.gpu
 
 
 def surest(choice: Choice, share: float) -> pd.Series | None:

@@ -32,7 +32,7 @@ from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU, all_gpus
 from ..hardware import find as find_gpu
 from ..laws.serving_steps import SLOWED, Steps, steps
-from ..operators.kinds.serving_run import FIGURES
+from ..operators.kinds.serving_run import FIGURES, together
 from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
@@ -179,36 +179,45 @@ class ServingModel:
             rows.loc[unnamed, "engine_version"] = last[here.names["setting"][unnamed]].to_numpy()
             here = points_of(rows, own, self.slower)
         names, queued = here.names, queues(here.steps).astype(int)
+        own_runs = _among(self._points.names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
         most = {
             name: np.where(measured, self._most("setting", names, name), self._most("model", names, name))
             for name in BEYOND
         }
-        doublings = {name: np.maximum(np.log2(as_numbers(rows, name) / most[name]), 0.0) for name in BEYOND}
+        without = {name: self._most("model", names, name, ~own_runs) for name in BEYOND} if measured.any() else {}
         values, within, spreads, said = {}, {}, {}, {}
         for time in TIMES:
             fit = self.fits[time]
-            known = {name: codes[fit.weights != 0] for name, codes in self._points.names.items()}
+            learnt = fit.weights != 0
+            known = {name: codes[learnt] for name, codes in self._points.names.items()}
             rests = [(TWO_RUNS,) if two else basis for basis, two in zip(bases(names, known), measured, strict=True)]
             trust = np.array([trusted(basis, fit.trust) for basis in rests]).reshape(-1, 2)
             values[time] = np.exp(self._logs(rows, here, time, trust))
-            within[time] = np.array(
-                [spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)]
-            )
-            grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
-            spreads[time] = np.sqrt(np.square(within[time]) + grown)
+            within[time], spreads[time] = _wide(rests, fit, time, queued, _doublings(rows, most))
+            if without:  # far beyond its own runs a setting is as sure as without them
+                others = {name: codes[learnt & ~own_runs] for name, codes in self._points.names.items()}
+                plain = bases(names, others)
+                near, wide = _wide(plain, fit, time, queued, _doublings(rows, without))
+                surer = measured & (wide < spreads[time])
+                rests = [one if there else other for one, other, there in zip(plain, rests, surer, strict=True)]
+                within[time] = np.where(surer, near, within[time])
+                spreads[time] = np.where(surer, wide, spreads[time])
             said[time] = np.array([" and ".join(basis) for basis in rests])
+        values["ttft_ms"] = np.fmax(values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"]))
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             tpot_spread=spreads["tpot_ms"],
-            remarks=(*self._remarks(said, queued, within), *_remarks_beyond(most, doublings)),
+            remarks=(*self._remarks(said, queued, within), *_remarks_beyond(most, _doublings(rows, most))),
             basis=tuple(said["tpot_ms"].tolist()),
         )
 
-    def _most(self, shared: str, asked: Mapping[str, np.ndarray], column: str) -> FloatArray:
+    def _most(
+        self, shared: str, asked: Mapping[str, np.ndarray], column: str, of: np.ndarray | bool = True
+    ) -> FloatArray:
         """Return the most that a column has in the learnt runs that share a name with each setting, else in all."""
-        alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0)
+        alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0) & of
         values = as_numbers(self.runs, column)[alone]
         known = pd.Series(values).groupby(self._points.names[shared][alone]).max()
         return known.reindex(asked[shared]).fillna(values.max()).to_numpy(dtype=np.float64)
@@ -367,6 +376,29 @@ def load(file: Path) -> ServingModel:
     return ServingModel(runs, fits, about, slower)
 
 
+def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    return {name: np.maximum(np.log2(as_numbers(rows, name) / values), 0.0) for name, values in most.items()}
+
+
+def _wide(
+    rests: Sequence[tuple[str, ...]], fit: Fit, time: str, queued: np.ndarray, doublings: Mapping[str, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the spreads of what answers rest on, and the same widened by the doublings beyond the runs."""
+    within = np.array([spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)])
+    grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
+    return within, np.sqrt(np.square(within) + grown)
+
+
+def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> FloatArray:
+    """Return the least time to the first token, ms: all prompts are read, at the peak, before all are answered.
+
+    Of long answers it is below 0: their prompts are read while others are written, which the time per token has.
+    """
+    prompt = found.ttft["products"] + found.ttft["experts"] + found.ttft["scores"]
+    least = found.running * prompt - (as_numbers(rows, "output_len") - 1.0) * tpot
+    return np.where(together(rows), least, -np.inf)
+
+
 def _remarks_beyond(most: Mapping[str, FloatArray], doublings: Mapping[str, FloatArray]) -> list[Remark]:
     """Say of which columns settings have more than any run of their model."""
     least = {name: float(most[name][beyond > 0].min()) for name, beyond in doublings.items() if (beyond > 0).any()}
@@ -416,7 +448,10 @@ class Points:
 
 def points_of(rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, float] | None = None) -> Points:
     """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`)."""
-    keys = pd.MultiIndex.from_arrays([texts(rows, name) for name in ("device", "engine", "dtype_b")])
+    devices = texts(rows, "device")
+    if own is not None:  # whose kernels were measured
+        devices = np.where(devices == own.name, own.measured_name, devices)
+    keys = pd.MultiIndex.from_arrays([devices, texts(rows, "engine"), texts(rows, "dtype_b")])
     codes, levels = keys.factorize()
     each = [[_slower(slower or {}, kind, *map(str, level)) for level in levels] for kind in SLOWED]
     found = steps(rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)})

@@ -116,6 +116,7 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--kv-dtype int3", "--kv-dtype must be one of"),
         ("--dtype int3 --batch 1 --input-len 8 --output-len 8", "--dtype must be one of"),
         ("--ttft 2s --batch 4", "--ttft"),
+        ("--tpot 50ms --output-len 1", "--tpot"),
         ("--ttft 2s --pp 2", "--batch"),
         ("--chakra sim", "--chakra"),
     ],

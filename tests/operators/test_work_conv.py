@@ -73,3 +73,10 @@ def test_two_passes_are_the_sum_of_both():
     assert 2 * CONV.gemm_view(both).to_numpy().prod() == CONV.flops(both)[0]
     transposed, f = conv(direction="FW", dtype_out="fp32"), conv(direction="F", dtype_out="fp32")
     assert CONV.bytes(transposed) == CONV.bytes(f) + CONV.bytes(conv(direction="W", dtype_out="fp32"))
+
+
+def test_a_filter_smaller_than_its_stride_need_not_touch_all_of_x() -> None:
+    one = CONV.complete(conv(out_h=112, out_w=112, fil_h=1, fil_w=1, pad_h=0, pad_w=0))
+    moved, least = CONV.bytes(one), CONV.least(one)[1]
+    assert moved - least == pytest.approx(2 * (3 * 224 * 224) * (1 - (112 / 224) ** 2))
+    assert CONV.least(CONV.complete(conv()))[1] == CONV.bytes(CONV.complete(conv()))  # 7 x 7 touches all

@@ -119,6 +119,19 @@ def test_intervals_hold_their_middle_and_costs_follow_from_tokens(by_the_law: Ch
     assert tokens.to_numpy() == pytest.approx(ways["tokens_per_s_per_gpu"].to_numpy())
 
 
+def test_what_is_said_of_times_is_said_of_the_answers_alone() -> None:
+    def times(rows: pd.DataFrame, gpu: GPU) -> Served:
+        found = constant(1.0, 1.0)(rows, gpu)
+        ways = sorted({*rows["tp"].astype(int)})
+        return replace(found, remarks=(remark("serving-basis", f"of tp {ways}"),))
+
+    found = choose(asked("llama-3.1-70b", (MI300X, find("MI355X"))), times)
+    first = found.best.drop_duplicates("gpu")
+    said = [f"{one['gpu']}: of tp [{one['tp']}]" for _, one in first.iterrows()]
+    texts = [note.text for note in found.remarks if note.code == "serving-basis"]
+    assert texts in (said, [f"of tp [{first['tp'].iloc[0]}]"])
+
+
 def test_weights_without_units_are_read_narrow_and_computed_in_16_bits() -> None:
     seen = []
 
@@ -127,7 +140,7 @@ def test_weights_without_units_are_read_narrow_and_computed_in_16_bits() -> None
         return constant(1.0, 1.0)(rows, gpu)
 
     choose(asked("gpt-oss-120b", (MI300X, find("MI355X"))), times)
-    assert [set(zip(rows["dtype_b"], rows["dtype_a"], strict=True)) for rows in seen] == [
+    assert [set(zip(rows["dtype_b"], rows["dtype_a"], strict=True)) for rows in seen[:2]] == [
         {("fp4", "bf16")},
         {("fp4", "fp4")},
     ]

@@ -166,6 +166,41 @@ def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -
     assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
 
 
+def test_far_beyond_its_own_runs_a_setting_is_as_sure_as_without_them(small: ServingModel) -> None:
+    users = asked(*({"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 1024)))
+    before = small.served(users)
+    own = small.calibrated(users[:2].assign(tpot_ms=before.tpot_ms[:2], ttft_ms=before.ttft_ms[:2]))
+    after = own.served(users)
+    assert after.basis[1] == TWO_RUNS
+    assert after.tpot_spread[1] < before.tpot_spread[1]
+    assert (after.tpot_spread <= before.tpot_spread * (1 + 1e-9)).all()
+
+
+def test_a_request_that_is_alone_waits_for_no_prompt_while_its_answer_is_written() -> None:
+    few, many = ({"input_len": 100_000, "output_len": 200, "concurrency": n} for n in (1, 16))
+    found = points_of(asked(few, many)).steps.tpot
+    assert found["prompts"][0] == found["scores"][0] == 0.0
+    assert found["scores"][1] > found["cache"][1]
+
+
+def test_prompts_are_not_read_faster_than_the_peak_however_short_the_answers_are() -> None:
+    asks = asked(*({"output_len": answer, "concurrency": 512.0} for answer in (1, 2, 16, 1024)))
+    found, steps = shipped().served(asks), points_of(asks, slower=shipped().slower).steps
+    whole = found.ttft_ms + (asks["output_len"].to_numpy() - 1) * found.tpot_ms
+    prompts = steps.running * (steps.ttft["products"] + steps.ttft["scores"])
+    assert (whole >= prompts * (1 - 1e-9)).all()
+
+
+def test_a_gpu_of_ones_own_has_the_kernels_of_the_one_it_is_based_on() -> None:
+    base = find("MI300X")
+    own = replace(base, name="MI300Y", based_on="MI300X")
+    there = points_of(asked({"device": "MI300X"}), slower=shipped().slower).steps
+    copy = points_of(asked({"device": "MI300Y"}), own, shipped().slower).steps
+    assert {name: float(one[0]) for name, one in copy.tpot.items()} == {
+        name: float(one[0]) for name, one in there.tpot.items()
+    }
+
+
 def test_a_run_far_off_the_others_of_its_setting_counts_for_little(small: ServingModel) -> None:
     users = asked(*({"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 64)))
     before = small.served(users).tpot_ms
