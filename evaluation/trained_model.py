@@ -15,7 +15,7 @@ from scipy import stats
 from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError, UnknownGPUError, counted
 from ..features.context import PRIOR
-from ..features.matrix import SIBLING, STRANGER, KnownGroups
+from ..features.matrix import FOREIGN, SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
 from ..hardware import EVERY, GPU, find
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
@@ -383,7 +383,7 @@ class TrainedModel:
                 scale=spread.scale(X[rows], alone[rows]),
                 outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
             )  # fmt: skip
-        elsewhere = np.isin(trained, (SIBLING, STRANGER))
+        elsewhere = np.isin(trained, (SIBLING, STRANGER, FOREIGN))
         inside = np.where((new | check.extrapolated) & (trained != _MODEL), "beyond", trained)
         inside = np.where(elsewhere, "new device", inside)
         basis = np.select([share <= 0, share < 1], [inside, "blend"], "rule")
@@ -401,6 +401,9 @@ class TrainedModel:
 
     def _no_interval(self, known: str) -> Remark:
         """Why rows of new groups, or of new devices, have no interval."""
+        if known == FOREIGN:
+            text = "no interval: no device of this maker was trained, and how far another's err was not measured"
+            return remark("new-device-without-interval", f"{text}: train on some of them too", near=known)
         if known in (SIBLING, STRANGER):
             there = "some of its family were" if known == SIBLING else "none of its family was"
             text = f"no interval: this device was not trained, {there}, and how far such devices err was not measured: "

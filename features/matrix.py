@@ -259,19 +259,26 @@ class KnownGroups:
         return cls(dataset.group_by, frozenset(map(str, pd.unique(dataset.groups))), frozenset(map(str, devices)))
 
     def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
-        """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, or "" where it is one of them.
+        """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
 
-        A sibling is of the family of one of them (`hardware.GPU.family`). A ``target`` is one GPU of the user's own,
-        never trained whatever its name, that all rows are asked of.
+        A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker of one. A ``target``
+        is one GPU of the user's own, never trained whatever its name, that all rows are asked of.
         """
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
-        seen = set(with_device_family(pd.DataFrame({"device": sorted(self.devices)}))[DEVICE_FAMILY])
+        catalogue = {gpu.name: gpu for gpu in all_gpus()}
+        seen = [catalogue[name] for name in self.devices if name in catalogue]
+
+        def near(gpu: GPU | None) -> str:
+            if gpu is None or all(gpu.vendor != one.vendor for one in seen):
+                return FOREIGN
+            return SIBLING if any(gpu.family == one.family for one in seen) else STRANGER
+
         if target != EVERY:
-            return np.full(len(rows), SIBLING if target.family in seen else STRANGER, dtype=object)
-        new = ~rows["device"].isin(self.devices).to_numpy()
-        near = with_device_family(rows)[DEVICE_FAMILY].isin(seen).to_numpy()
-        return np.select([new & near, new], [SIBLING, STRANGER], "").astype(object)
+            return np.full(len(rows), near(target), dtype=object)
+        names = rows["device"].unique()
+        found = {name: "" if name in self.devices else near(catalogue.get(name)) for name in names}
+        return rows["device"].map(found).to_numpy(dtype=object)
 
     def holds(self, rows: pd.DataFrame) -> BoolArray:
         """Return whether each row, of operators that are known, is of a trained group; False where it states none."""
@@ -304,8 +311,8 @@ def has_groups(rows: pd.DataFrame) -> bool:
 
 DEVICE_FAMILY = "device_family"
 """Column that rows can be grouped by without having it: the family of the device that each names."""
-SIBLING, STRANGER = "sibling", "stranger"
-"""A device that was not trained, one of whose family was; and one of whose family none was."""
+SIBLING, STRANGER, FOREIGN = "sibling", "stranger", "foreign"
+"""A device that was not trained: one of its family was; none of its family, but one of its maker; none of its maker."""
 
 
 def with_device_family(rows: pd.DataFrame) -> pd.DataFrame:
