@@ -175,7 +175,7 @@ class Architecture:
         if (one := self.mixture) and not 0 < one.visited <= one.experts:
             raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
 
-    def too_long(self, tokens: int) -> list[Remark]:
+    def remarks_at(self, tokens: int) -> list[Remark]:
         """Return what is to be said of how it was read, and of a sequence longer than the configuration allows."""
         text = f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that {self.name} is configured for"
         allowed = tokens <= self.context or not self.context

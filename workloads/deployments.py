@@ -154,7 +154,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    first, after = question.model.too_long(question.input_len + question.output_len), list[Remark]()
+    first, after = question.model.remarks_at(question.input_len + question.output_len), list[Remark]()
     if not question.dtypes and not question.model.formats and any(one.setting.dtype != WIDE for one in found):
         text = (
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"

@@ -204,12 +204,18 @@ class ServingModel:
                 spreads[time] = np.where(surer, wide, spreads[time])
             said[time] = np.array([" and ".join(basis) for basis in rests])
         values["ttft_ms"] = np.fmax(values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"]))
+        two = said["tpot_ms"] == TWO_RUNS
+        of_model = {name: np.where(measured, without[name], most[name]) for name in BEYOND} if without else most
+        beyond = (
+            *_remarks_beyond("run of the model", of_model, _doublings(rows, of_model), ~two),
+            *_remarks_beyond("own run of the setting", most, _doublings(rows, most), two),
+        )
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
             ttft_spread=spreads["ttft_ms"],
             tpot_spread=spreads["tpot_ms"],
-            remarks=(*self._remarks(said, queued, within), *_remarks_beyond(most, _doublings(rows, most))),
+            remarks=(*self._remarks(said, queued, within), *beyond),
             basis=tuple(said["tpot_ms"].tolist()),
         )
 
@@ -399,13 +405,16 @@ def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> Floa
     return np.where(together(rows), least, -np.inf)
 
 
-def _remarks_beyond(most: Mapping[str, FloatArray], doublings: Mapping[str, FloatArray]) -> list[Remark]:
-    """Say of which columns settings have more than any run of their model."""
-    least = {name: float(most[name][beyond > 0].min()) for name, beyond in doublings.items() if (beyond > 0).any()}
+def _remarks_beyond(
+    whose: str, most: Mapping[str, FloatArray], doublings: Mapping[str, FloatArray], rows: np.ndarray
+) -> list[Remark]:
+    """Say of which columns some of the settings have more than any such run."""
+    far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
+    least = {name: float(most[name][there].min()) for name, there in far.items() if there.any()}
     if not least:
         return []
     what = " or ".join(f"{many:,.0f} {_COUNTED[name]}" for name, many in least.items())
-    text = f"no run of the model has more than {what}: beyond them intervals are wider"
+    text = f"no {whose} has more than {what}: beyond them intervals are wider"
     return [remark("beyond-measured", text, **least)]
 
 

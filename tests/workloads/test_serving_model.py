@@ -174,6 +174,8 @@ def test_far_beyond_its_own_runs_a_setting_is_as_sure_as_without_them(small: Ser
     assert after.basis[1] == TWO_RUNS
     assert after.tpot_spread[1] < before.tpot_spread[1]
     assert (after.tpot_spread <= before.tpot_spread * (1 + 1e-9)).all()
+    near = asked({"concurrency": 24, "model": "mixtral-8x7b"})
+    assert "no own run of the setting has more than 16 requests" in " ".join(map(str, own.served(near).remarks))
 
 
 def test_a_request_that_is_alone_waits_for_no_prompt_while_its_answer_is_written() -> None:
