@@ -376,7 +376,8 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],
         sections=[Section("What to measure", [table])],
-        closing=[upcoming(f"measure these on {where} (--out FILE writes them); then train on old and new rows")],
+        closing=[upcoming(f"measure these on {where}; then train on old and new rows")],
+        offer="--out FILE writes what to measure",
         data={**report, "batch": chosen},
     )
 

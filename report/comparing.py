@@ -79,7 +79,8 @@ def runs_document(
         lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
         opening=[*heads, lacking],
         sections=sections,
-        closing=[upcoming(_choice(names, metrics, schemes), "--out FOLDER writes the page")],
+        closing=[upcoming(_choice(names, metrics, schemes))],
+        offer="--out FOLDER writes the page",
         data={
             "schema": SCHEMA,
             "kind": "runs",
@@ -273,7 +274,7 @@ def traces_document(found: TraceChanges) -> Document:
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
         opening=[head, Bars("Where the difference comes from", bars)],
-        closing=[upcoming("--out FOLDER writes a page with every call")],
+        offer="--out FOLDER writes a page with every call",
         sections=[
             Section("Difference, part by part", [made]),
             Section("Every call", [listing, both], "calls", "Calls"),
@@ -372,7 +373,7 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
         lead=kind,
         opening=[Headline(str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer)],
         sections=[Section("Answer by answer", [Table(heads, rows(cells), "answer by answer", caption, shown=20)])],
-        closing=[upcoming("--out FOLDER writes the page")],
+        offer="--out FOLDER writes the page",
         data={
             "schema": SCHEMA,
             "kind": kind,
@@ -503,7 +504,7 @@ def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Se
             *bars[:_SMALL],
         ],
         sections=sections,
-        closing=[upcoming("--out FOLDER writes the page, each pair in full")],
+        offer="--out FOLDER writes the page, each pair in full",
         data={
             "schema": SCHEMA,
             "kind": "several",

@@ -244,6 +244,7 @@ class Document:
     opening: Sequence[Part] = ()  # the first screen of a page, and what a terminal prints first: the answer
     sections: Sequence[Section] = ()  # why, then everything
     closing: Sequence[Part] = ()  # what a terminal prints last, where its reader looks; pages leave it out
+    offer: str = ""  # what would write files, which a terminal says after that where there are none
     footer: Sequence[Part] = ()  # the last lines of a page: where what it shows comes from; terminals leave it out
     data: Mapping[str, Any] = field(default_factory=dict)  # the same for machines (``--json``)
     # whether its page stands within another, a notebook's: no room for navigation and large letters

@@ -64,11 +64,15 @@ def show(
 ) -> None:
     """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
-    `rows` says how many rows the files hold. Without ``every`` the first screen is printed (`first_screen`).
+    `rows` says how many rows the files hold. Without ``every`` the first screen is printed (`first_screen`). Where no
+    file has been written, the last line is the document's ``offer``.
     """
     if as_json:
         print_json(files.dumps(document.data, missing=True))
         return
+    if document.offer and not written:
+        said = Lines([Line(f"Nothing was written: {document.offer}.")])
+        document = replace(document, closing=[*document.closing, said])
     console = output()
     print_document(console, document if every else first_screen(document, console))
     if written:

@@ -106,6 +106,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
         data=validation_json(result),
+        offer="--out FOLDER writes the page",
     )
 
 
@@ -113,7 +114,7 @@ def _next(pooled: ClassFinding) -> list[Line]:
     """Say what to do where the first law does not hold."""
     if pooled.laws[0].verdict.outcome is Outcome.HOLDS:
         return []
-    return [Line("Next: flopcast train on the same data learns what no law says; --out FOLDER writes the page.")]
+    return [Line("Next: flopcast train on the same data learns what no law says.")]
 
 
 def _digest(result: ValidationResult) -> Table | None:

@@ -187,6 +187,8 @@ def test_projections_are_compared_by_what_they_do_not_share(tmp_path: Path) -> N
     saved = json.loads(told.output)
     assert saved["answers"][0]["ratio"] == pytest.approx(alike["ratio"])
     assert (tmp_path / "c" / "compare.html").exists()
+    for line, offered in ((("--out", tmp_path / "c"), False), ((), True)):
+        assert ("--out FOLDER" in call("compare", tmp_path / "a", tmp_path / "b", *line).stdout) == offered
 
 
 def saved(path: Path, parts: dict[str, float], deviations: dict[str, float], target: str) -> Path:

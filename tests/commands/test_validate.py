@@ -84,6 +84,7 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     code, text, _ = run(measured, "--host", "MI300X", "--target", "MI355X", "--out", out)
     assert code == 0
     assert all(words in text for words in ("MI300X → MI355X", "FLOPS scaling", "1 row rejected"))
+    assert "--out" not in text
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES["validate"])
 
 

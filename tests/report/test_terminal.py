@@ -26,7 +26,7 @@ from flopcast.report.document import (
     losses,
     rows,
 )
-from flopcast.report.terminal import SCREEN, WIDTH, first_screen, output, print_document, say_written
+from flopcast.report.terminal import SCREEN, WIDTH, first_screen, output, print_document, say_written, show
 
 
 def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +132,18 @@ def test_what_was_written_is_one_line_whatever_the_width() -> None:
         "Wrote folder-of-a-run/a[b].json (2,000 rows)",
         "Wrote folder-of-a-run/a[b].json and folder-of-a-run/b.html (1 row)",
     ]
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_what_writes_files_is_offered_where_none_was_written(capsys: pytest.CaptureFixture[str], every: bool) -> None:
+    document = Document("title", closing=[lines(["Next: measure more."])], offer="--out FOLDER writes the page")
+    show(document, every=every)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "Next: measure more.",
+        "Nothing was written: --out FOLDER writes the page.",
+    ]
+    show(document, Path("a.html"), every=every)
+    assert capsys.readouterr().out.splitlines()[1:] == ["Next: measure more.", "Wrote a.html"]
 
 
 def test_what_was_lost_is_told_the_most_frequent_first() -> None:
