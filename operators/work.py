@@ -145,7 +145,7 @@ def with_default(frame: pd.DataFrame, name: str, default: float | np.ndarray) ->
     return np.where(missing, default, values)
 
 
-def with_columns(frame: pd.DataFrame, columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def with_columns(frame: pd.DataFrame, columns: Mapping[str, np.ndarray | pd.Series]) -> pd.DataFrame:
     """Return a table with these columns as `assign` does, but new ones all at once: one by one they take longer."""
     new = {name: values for name, values in columns.items() if name not in frame}
     whole = frame.assign(**{name: values for name, values in columns.items() if name in frame})

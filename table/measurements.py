@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 
 from ..operators.kinds.gemm import SCALES
 from ..operators.operators import DIMENSIONS, OPS, Op, complete, nearest_op
-from ..operators.work import as_arrow, canonical_dtypes, coded
+from ..operators.work import as_arrow, canonical_dtypes, coded, with_columns
 from .conditions import TRUTH
 
 COUNTER = "counter."  # prefix of hardware counters
@@ -130,7 +130,7 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
     where they are not `required`.
     """
     frame, verdict = _judged(raw, required)
-    frame[REFUSED], frame[REFUSED_DETAIL] = verdict.reason, verdict.detail
+    frame = with_columns(frame, {REFUSED: verdict.reason, REFUSED_DETAIL: verdict.detail})
     if verdict.accepted.all():
         return fill_text(complete(frame))
     kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
@@ -146,15 +146,14 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     if DEFECT in frame:
         verdict.refuse_each(_text(frame, DEFECT), _text(frame, DEFECT_DETAIL))
         frame = frame.drop(columns=[DEFECT, DEFECT_DETAIL], errors="ignore")
-    for column in ("device", "op", *TEXT_COLUMNS):
-        given = column in frame
-        frame[column] = values = _text(frame, column)
-        if given:
+    typed = {column: _text(frame, column) for column in ("device", "op", *TEXT_COLUMNS)}
+    for column, values in typed.items():
+        if column in frame:
             letters = np.asarray(pc.utf8_length(as_arrow(values)))
             verdict.refuse(letters > LONGEST_TEXT, "long-text", values, f"{column} = ")
     if "device" in required:
-        verdict.refuse(_blank(frame["device"]), "no-device", "give default device=NAME")
-    codes, words = coded(frame, "op")
+        verdict.refuse(_blank(typed["device"]), "no-device", "give default device=NAME")
+    codes, words = coded(pd.DataFrame({"op": typed["op"]}), "op")
     ops = [OPS.get(word) for word in words]
     unknown = np.array([op is None for op in ops], dtype=bool)[codes]
     if unknown.any():
@@ -163,17 +162,17 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
         ]
         verdict.refuse(unknown, "unknown-operator", pd.Series(np.array(told, dtype=object)[codes]))
     exempt = np.array([op is not None and not op.needs_dtype for op in ops], dtype=bool)[codes]
-    _clean_dtypes(frame, exempt, verdict)
-    duration = _numbers(frame, "duration_us")
+    typed |= _clean_dtypes(frame, exempt, verdict)
+    typed["duration_us"] = duration = _numbers(frame, "duration_us")
     if "duration_us" in required:
         _check_duration(frame["duration_us"], duration.to_numpy(), verdict)
-    frame["duration_us"] = duration
-    _clean_dimensions(frame, [(op, codes == code) for code, op in enumerate(ops) if op is not None], verdict)
-    frame["spread_us"] = spread = _numbers(frame, "spread_us")
+    of_ops = [(op, codes == code) for code, op in enumerate(ops) if op is not None]
+    typed |= _clean_dimensions(frame, of_ops, verdict)
+    typed["spread_us"] = spread = _numbers(frame, "spread_us")
     verdict.refuse((spread.to_numpy() < 0) | np.isinf(spread.to_numpy()), "impossible-spread", spread)
-    frame["repeats"] = _numbers(frame, "repeats").fillna(1.0)
-    frame["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else False
-    return frame, verdict
+    typed["repeats"] = _numbers(frame, "repeats").fillna(1.0)
+    typed["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else pd.Series(False, frame.index)
+    return with_columns(frame, typed), verdict
 
 
 def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
@@ -219,13 +218,15 @@ class _Verdict:
         return pd.DataFrame(columns, dtype="str").reset_index(drop=True)
 
 
-def _clean_dtypes(frame: pd.DataFrame, exempt: np.ndarray, verdict: _Verdict) -> None:
-    """Put the number formats in canonical spelling; rows that are exempt need none."""
+def _clean_dtypes(frame: pd.DataFrame, exempt: np.ndarray, verdict: _Verdict) -> dict[str, pd.Series]:
+    """Return the number formats in canonical spelling; rows that are exempt need none."""
+    typed = {}
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
-        frame[column] = found = canonical_dtypes(given) if column in frame else given
+        typed[column] = found = canonical_dtypes(given) if column in frame else given
         verdict.refuse(_blank(found) & ~_blank(given), "unknown-number-format", given, f"{column} = ")
-    verdict.refuse(_blank(frame["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME")
+    verdict.refuse(_blank(typed["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME")
+    return typed
 
 
 def _check_duration(given: pd.Series, duration: np.ndarray, verdict: _Verdict) -> None:
@@ -235,8 +236,10 @@ def _check_duration(given: pd.Series, duration: np.ndarray, verdict: _Verdict) -
     verdict.refuse(duration < 0, "negative-duration", given)
 
 
-def _clean_dimensions(frame: pd.DataFrame, ops: Sequence[tuple[Op, np.ndarray]], verdict: _Verdict) -> None:
-    """Give the dimensions their types, and refuse rows that lack one or hold something that cannot be one.
+def _clean_dimensions(
+    frame: pd.DataFrame, ops: Sequence[tuple[Op, np.ndarray]], verdict: _Verdict
+) -> dict[str, pd.Series]:
+    """Return the dimensions in their types, and refuse rows that lack one or hold something that cannot be one.
 
     `ops` are the operators of the table with the rows (n_rows,) of each.
     """
@@ -248,13 +251,13 @@ def _clean_dimensions(frame: pd.DataFrame, ops: Sequence[tuple[Op, np.ndarray]],
             typed[name] = _text(frame, name)
         else:
             typed[name] = _truth(given[name]) if name in FLAGS else _numbers(frame, name)
-        frame[name] = typed[name]
     for op, rows in ops:
         for name in op.dims:
             if name in given:
                 _check_dimension(typed[name], given[name], rows, verdict, required=name not in op.defaults)
             elif name not in op.defaults:
                 verdict.refuse(rows, "missing-dimension", name)
+    return typed
 
 
 def _check_dimension(
