@@ -14,7 +14,7 @@ from typing import Final
 from ..errors import ParameterError, UnknownGPUError
 from ..hardware import GPU, find
 
-MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "µs": 1e-3}
+MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "us": 1e-3, "µs": 1e-3}
 PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 PER_HOUR: Final = {"": 1.0, "/h": 1.0, "/min": 60.0, "/s": 3600.0}
 _NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(.*)", re.IGNORECASE)

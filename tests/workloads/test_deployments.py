@@ -186,10 +186,11 @@ def test_what_is_said_of_one_gpu_names_it_and_of_all_is_said_once() -> None:
 
 def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     assert quantity("ttft", "2 s", MILLISECONDS) == quantity("ttft", 2000, MILLISECONDS) == 2000.0
+    assert quantity("ttft", "1h", MILLISECONDS) == quantity("ttft", "60 min", MILLISECONDS) == 3.6e6
     assert quantity("rate", "240/min", PER_SECOND) == pytest.approx(4.0)
     assert prices("€2/h") == prices("2€/h") == prices("2 €") == Prices({"": 2.0}, "€")
     assert prices({"mi300x": "2.5 EUR/h"}) == Prices({"MI300X": 2.5}, "EUR")
-    for wrong in ("-1", "0", "2 h", "soon", "nan"):
+    for wrong in ("-1", "0", "2 m", "soon", "nan"):
         with pytest.raises(ParameterError, match="ttft must be a number above 0"):
             quantity("ttft", wrong, MILLISECONDS)
     for free in (0, "0.0/h", {"MI300X": 0}):
