@@ -309,7 +309,11 @@ def scale_misses(
             try:
                 addresses.append(int(word, 0) if len(word) < 24 else int("-"))
             except ValueError:
-                raise DataError(f"{word[:24]!r} is no address, as in 0x7f00", source=f"{trace}:{number}") from None
+                why = "is no address, as in 0x7f00"
+                if len(word) < 24 and word.isdecimal():  # has leading zeros: %010d and %010x print alike
+                    bare = word.lstrip("0")
+                    why = f"is decimal or hexadecimal, and does not say which: write {bare} or 0x{bare}"
+                raise DataError(f"{word[:24]!r} {why}", source=f"{trace}:{number}") from None
     return miss_rates(addresses, sizes, cache_mb, instructions=instructions, benchmark=Path(trace).stem)
 
 

@@ -117,7 +117,9 @@ def test_a_loop_misses_in_every_cache_that_is_too_small_for_it(tmp_path: Path) -
     code, out, _ = call("scale", "misses", tmp_path / "loop.txt", *words)
     assert code == 0
     assert [row["mpki"] for row in json.loads(out)["rows"]] == [1000, 500]
-    (tmp_path / "loop.txt").write_text("0x00\nfirst\n", encoding="utf-8")
-    refused = call("scale", "misses", tmp_path / "loop.txt", *words)
-    assert refused.exit_code == 2
-    assert "loop.txt:2" in refused.stderr.replace("\n", "")
+    for wrong, why in (("first", "is no address"), ("010", "write 10 or 0x10")):
+        (tmp_path / "loop.txt").write_text(f"0x00\n{wrong}\n", encoding="utf-8")
+        refused = call("scale", "misses", tmp_path / "loop.txt", *words)
+        assert refused.exit_code == 2
+        assert "loop.txt:2" in refused.stderr.replace("\n", "")
+        assert why in refused.stderr
