@@ -297,23 +297,24 @@ def forecast(
 
 
 def calibrate(
-    cases: str | PathLike[str] | pd.DataFrame,
+    cases: Data | Sequence[Data],
     *,
     name: str = "own",
     prior: str | None = None,
     source: str = "",
     default: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Release | ServingModel:
     """Fit the constants of a software release to measured runs, or add runs of serving to what was learnt of others.
 
     Parameters
     ----------
-    cases : path or DataFrame
-        A row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind inference and
-        throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch or a step,
-        output tokens per second). Or runs of the operator ``serving`` in any format that `read` knows (``vllm bench
-        serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with the fewest and the most requests under
-        way, say most.
+    cases : path, DataFrame, Measurements, or a sequence of them
+        CSV files and tables, a row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind
+        inference and throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch
+        or a step, output tokens per second). Or files, folders and tables of runs of the operator ``serving`` in any
+        formats that `read` knows (``vllm bench serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with
+        the fewest and the most requests under way, say most.
     name : str, default "own"
         Of the release.
     prior : str, optional
@@ -323,6 +324,8 @@ def calibrate(
         Where the runs are from, kept with the constants.
     default : mapping of str to str, optional
         Columns that files of serving lack, as `read` takes them: ``{"device": "MI300X", "tp": "8"}``.
+    rename : mapping of str to str, optional
+        Names of columns in the data -> those that are meant: ``{"time": "measured"}``.
 
     Returns
     -------
@@ -343,15 +346,15 @@ def calibrate(
     >>> calibrate(runs, name="mine").runs
     2
     """
-    if (served := _served(cases, default)) is not None:
-        found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served[0])
-        read = {"refused": count_reasons(served[1]), "notes": [*map(repr, served[2])]}
+    if (asked := _runs(cases, rename)) is None:
+        served, lost, notes = _served(cases, default, rename)
+        found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served)
+        read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         return replace(found, about={**found.about, **read})
     if default:
         raise ParameterError("default", "goes with runs of serving: a table with the column measured states all itself")
-    asked = list(_read(cases))
     parts, seconds, settings = [], [], []
-    for line, case in enumerate(asked, start=2):
+    for place, case in asked:
         try:
             measured = float(case.pop(MEASURED))
             if not 0 < measured < np.inf:
@@ -363,7 +366,7 @@ def calibrate(
             settings.append(setting)
         except (FlopcastError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             why = "the column measured is needed" if isinstance(error, KeyError) else str(error)
-            raise DataError(why, source=_place(cases, line)) from None
+            raise DataError(why, source=place) from None
     kinds = {"training" if one.kind == "training" else "serving" for one in settings}
     if len({one.gpu.name for one in settings}) > 1 or len(kinds) > 1:
         raise ParameterError("cases", "must be on one kind of GPU, and all of training or none")
@@ -385,13 +388,13 @@ def calibrate(
         (found, _UNMET, "is what the constants say that meet all of these runs best"),
     ):
         said = as_rows(parts, kind) @ np.exp(release.mean)
-        for line, (own, expected) in enumerate(zip(seconds, said.tolist(), strict=True), start=2):
+        for (place, _), own, expected in zip(asked, seconds, said.tolist(), strict=True):
             if max(own / expected, expected / own) > most:
                 problem = (
                     f"states {own:,.4g} s, and {expected:,.4g} s {told}: check its unit (seconds, or output tokens "
                     "per second) and its setting, or leave the run out"
                 )
-                raise DataError(problem, source=_place(cases, line))
+                raise DataError(problem, source=place)
     return found
 
 
@@ -400,27 +403,54 @@ _FAR, _UNMET = 30.0, 2.0
 from the constants fitted to all runs: where they miss one by more, they are those of none. Judgements."""
 
 
-def sharpened(cases: str | PathLike[str] | pd.DataFrame, own: str) -> tuple[Forecasts, Forecasts]:
+def sharpened(
+    cases: Data | Sequence[Data], own: str, rename: Mapping[str, str] | None = None
+) -> tuple[Forecasts, Forecasts]:
     """Return forecasts of the runs of `calibrate` by any release, and by the file ``own`` that it made."""
-    rows = pd.DataFrame(_read(cases))
+    runs = [run for _, run in _runs(cases, rename) or ()]
+    names = dict.fromkeys(name for run in runs for name in run)
+    rows = pd.DataFrame([dict.fromkeys(names, "") | run for run in runs])
     before, now = (forecast(cases=rows.assign(release=release)) for release in ("", own))
     assert isinstance(before, Forecasts)
     assert isinstance(now, Forecasts)
     return before, now
 
 
-def _served(
-    cases: str | PathLike[str] | pd.DataFrame, default: Mapping[str, str] | None
-) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark]] | None:
-    """Return runs of serving, complete, the rows refused and remarks; None for cases with a column ``measured``."""
-    if isinstance(cases, pd.DataFrame):
-        if "measured" in cases:
-            return None
-    elif Path(cases).suffix == ".csv" and "measured" in _read(cases)[0]:
+def _runs(cases: Data | Sequence[Data], rename: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]] | None:
+    """Return the runs of `calibrate`, each after its place; None for those of serving: no column is ``measured``."""
+    from ..readers.files import csv_header, head  # here: readers take long to import, and few forecasts need them
+    from ..readers.reading import check_renames
+    from .tables import items, mapping
+
+    given, names = items(cases, "cases"), mapping(rename, "rename")
+    if not given:
+        raise ParameterError("cases", "must be one file, folder or table at least")
+    tables = [one for one in given if isinstance(one, pd.DataFrame)]
+    files = [one for one in given if isinstance(one, Path) and one.suffix == ".csv"]
+    columns = [*([*map(str, table)] for table in tables), *(csv_header(head(file)) for file in files)]
+    measured = sum(MEASURED in {names.get(name, name) for name in own} for own in columns)
+    if not measured:
         return None
+    if measured < len(given):
+        raise ParameterError(
+            "cases", "must all have a column measured or all be runs of serving: calibrate these apart"
+        )
+    check_renames(files, names, tables, known={*FIELDS, MEASURED})
+    return [
+        (_place(one, line), run)
+        for one in given
+        if isinstance(one, Path | pd.DataFrame)
+        for line, run in enumerate(_read(one, names), start=2)
+    ]
+
+
+def _served(
+    cases: Data | Sequence[Data], default: Mapping[str, str] | None, rename: Mapping[str, str] | None
+) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark]]:
+    """Return runs of serving, complete, the rows refused and remarks."""
     from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
 
-    found = load_measurements(cases, default=default)
+    found = load_measurements(cases, default=default, rename=rename)
     return described(found.frame[found.frame["op"] == SERVING])[0], found.rejected, found.notes
 
 
@@ -476,7 +506,9 @@ def _place(cases: str | PathLike[str] | pd.DataFrame, line: int) -> str:
     return f"line {line}" if isinstance(cases, pd.DataFrame) else f"{Path(cases).name}:{line}"
 
 
-def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]:
+def _read(
+    cases: str | PathLike[str] | pd.DataFrame, rename: Mapping[str, str] | None = None
+) -> Sequence[dict[str, Any]]:
     if isinstance(cases, pd.DataFrame):
         table = cases
     else:
@@ -484,6 +516,10 @@ def _read(cases: str | PathLike[str] | pd.DataFrame) -> Sequence[dict[str, Any]]
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
             raise DataError(f"cannot be read as a table of cases: {error}", source=str(cases)) from None
+    table = table.rename(columns=dict(rename or {}))
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise DataError(f"two columns are called {twice!r}: leave one out", source=_place(cases, 1))
     if "model" not in table or not len(table):
         raise DataError(f"a table of settings must have rows, and a column model; columns are {', '.join(FIELDS)}")
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

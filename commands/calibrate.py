@@ -16,22 +16,25 @@ EXAMPLES = ("flopcast calibrate runs.csv --prior vllm-0.10.0 -o mine.toml",)
 
 def command(
     cases: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="CASES", help="CSV: a row per run, columns as forecast's cases, and measured; or runs of serving."
+            metavar="CASES", help="CSVs: a row per run, columns as forecast's cases, and measured; or runs of serving."
         ),
     ],
     out: Annotated[Path, opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o")],
     name: Annotated[str, opt.option("Name of the release.")] = "own",
     prior: Annotated[str | None, opt.option("A known release to start from: one or two runs then sharpen it.")] = None,
     default: opt.DefaultOption = None,
+    rename: opt.RenameOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
 
     Runs of serving (vllm bench serve, ...) are added to those that the forecast of serving has learnt from.
     """
-    check_file(out, (".toml", ".parquet"), [cases])
+    check_file(out, (".toml", ".parquet"), cases)
+    columns, names = opt.parse_defaults(default), opt.parse_renames(rename)
+    opt.check_data(cases)
     opt.announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate, sharpened  # here: what it imports takes seconds
     from ..errors import ParameterError
@@ -40,7 +43,8 @@ def command(
     from ..workloads.releases import as_toml
     from ..workloads.serving_model import ServingModel
 
-    found = calibrate(cases, name=name, prior=prior, source=cases.name, default=opt.parse_defaults(default))
+    source = ", ".join(path.name for path in cases)
+    found = calibrate(cases, name=name, prior=prior, source=source, default=columns, rename=names)
     learnt = isinstance(found, ServingModel)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError("out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}")
@@ -52,6 +56,6 @@ def command(
     if isinstance(found, ServingModel):
         told = learnt_document(found)
     else:
-        before, now = sharpened(cases, str(out))
+        before, now = sharpened(cases, str(out), names)
         told = release_document(found, before.answers, now.answers, now.table[MEASURED].tolist())
     show(told, out, as_json=as_json)

@@ -142,6 +142,28 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
     assert again["predicted"].to_numpy() == pytest.approx(measured["measured"].to_numpy(), rel=0.06)
 
 
+def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path: Path) -> None:
+    whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
+    measured.to_csv(whole, index=False)
+    measured[:1].drop(columns="gpus").assign(tp=8).to_csv(first, index=False)  # 8 GPUs as well, in another column
+    measured[1:].rename(columns={"measured": "seconds"}).to_csv(second, index=False)
+    told = []
+    for files in ([whole], [first, second, "--rename", "seconds=measured"]):
+        line = [*files, "--prior", "vllm-0.8.5", "-o", tmp_path / "own.toml", "--json"]
+        told.append(json.loads(call("calibrate", *line).stdout) | {"source": ""})
+    assert told[0] == told[1]
+    assert [*calibrate([first, measured[1:]]).mean] == [*calibrate(whole).mean]
+    with pytest.raises(fc.ParameterError, match="no table has a column 'time'"):
+        calibrate(whole, rename={"time": "measured"})
+    with pytest.raises(fc.ParameterError, match="all have a column measured or all be runs of serving"):
+        calibrate([first, second])
+    with pytest.raises(fc.DataError, match="two columns are called 'measured'"):
+        calibrate(measured.assign(seconds=1.0), rename={"seconds": "measured"})
+    second.write_text(second.read_text().replace("llama-3.1-70b", "no such model"))
+    with pytest.raises(fc.DataError, match=r"second\.csv:2"):
+        calibrate([first, second], rename={"seconds": "measured"})
+
+
 def test_answers_are_held_against_what_was_measured(measured: pd.DataFrame, tmp_path: Path) -> None:
     cases = measured.assign(measured=[*measured["measured"][:-1], ""], tp=[3, *[8] * (len(measured) - 1)])
     cases.to_csv(tmp_path / "cases.csv", index=False)

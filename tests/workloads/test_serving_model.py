@@ -144,6 +144,13 @@ def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_
     own = calibrate(file, prior=str(prior), default=stated)
     assert isinstance(own, ServingModel)
     assert own.about["refused"] == {}
+    table = tmp_path / "run.csv"
+    more = {"device": "MI300X", "op": "serving", "model": "llama-3.1-70b", "dtype_a": "fp8", "tp": 8, "input_len": 1024}
+    more |= {"output_len": 1024, "engine": "vllm", "users": 64, "ttft_ms": 200.0, "tpot_ms": 30.0}
+    pd.DataFrame([more]).to_csv(table, index=False)
+    both = calibrate([file, table], prior=str(prior), default=stated, rename={"users": "concurrency"})
+    assert isinstance(both, ServingModel)
+    assert sorted(both.runs["concurrency"][-2:]) == [4, 64]
     file.write_text(json.dumps([run, run | {"model_id": "llama-99b"}, run | {"mean_ttft_ms": -90.0}]))
     refused = calibrate(file, prior=str(prior), default=stated).about["refused"]
     assert refused == {"unknown-model": 1, "no-token-times": 1}
