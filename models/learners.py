@@ -290,7 +290,7 @@ class Boosted(RegressorMixin, BaseEstimator):
         for _ in range(self.n_trees):
             booster.update()
         self.text_ = booster.model_to_string()
-        self._booster = lightgbm.Booster(model_str=self.text_)
+        self._take(self.text_)
         gain = booster.feature_importance("gain")
         self.feature_importances_ = gain / gain.sum() if gain.sum() > 0 else gain
         shares = zip(feature_names(self), self.feature_importances_, strict=True)
@@ -301,9 +301,10 @@ class Boosted(RegressorMixin, BaseEstimator):
         """Return the sum over the trees, shape (n_samples,)."""
         check_is_fitted(self, "text_")
         X = rows_to_predict(self, X)
-        booster, found = self.native(), np.zeros(len(X))
-        for first in range(0, booster.num_trees(), TREES_AT_ONCE):
-            found += booster.predict(X, start_iteration=first, num_iteration=TREES_AT_ONCE, num_threads=1)
+        self.native()
+        found = np.zeros(len(X))
+        for part in self._parts:
+            found += part.predict(X, num_threads=1)
         return found
 
     def _alpha(self, y: np.ndarray) -> float:
@@ -320,13 +321,25 @@ class Boosted(RegressorMixin, BaseEstimator):
             The text is not one that LightGBM writes of these features (see `checked`).
         """
         if not hasattr(self, "_booster"):
-            self._booster = lightgbm.Booster(model_str=checked(self.text_, int(self.n_features_in_)))
+            self._take(checked(self.text_, int(self.n_features_in_)))
         return self._booster
 
+    def _take(self, text: str) -> None:
+        """Make the booster of a text, and boosters of `TREES_AT_ONCE` of its trees each, for `predict`.
+
+        These are asked for all of their trees. A booster that is asked for some keeps in itself which: of two threads
+        one would get the other's.
+        """
+        whole = lightgbm.Booster(model_str=text)
+        firsts = range(0, whole.num_trees(), TREES_AT_ONCE)
+        texts = [whole.model_to_string(start_iteration=first, num_iteration=TREES_AT_ONCE) for first in firsts]
+        self._parts = [lightgbm.Booster(model_str=part) for part in texts]
+        self._booster = whole
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is stored: the text stands for the booster, which holds memory of a library."""
+        """Return what is stored: the text stands for the boosters, which hold memory of a library."""
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_booster"}
+        return {name: value for name, value in state.items() if name not in ("_booster", "_parts")}
 
 
 class MLP(RegressorMixin, BaseEstimator):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import lightgbm
 import numpy as np
 import pytest
@@ -37,10 +39,11 @@ def test_hubers_loss_reaches_targets_that_lie_far_apart() -> None:
 
 
 def test_a_prediction_by_blocks_of_trees_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Boosted(n_trees=20).fit(X, X[:, 0] * X[:, 1])
-    whole = model.predict(X)
+    whole = Boosted(n_trees=20).fit(X, X[:, 0] * X[:, 1])
     monkeypatch.setattr(learners, "TREES_AT_ONCE", 7)
-    np.testing.assert_allclose(model.predict(X), whole, rtol=1e-14)
+    parts = Boosted(n_trees=20).fit(X, X[:, 0] * X[:, 1])
+    np.testing.assert_allclose(parts.predict(X), whole.predict(X), rtol=1e-14)
+    np.testing.assert_allclose(parts.predict(X), whole.native().predict(X), rtol=1e-14)
 
 
 def test_rows_and_columns_give_the_same_trees(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,3 +95,15 @@ def test_what_the_library_would_follow_astray_is_refused(old: str, new: str) -> 
     assert old in TEXT
     with pytest.raises(ValueError):  # noqa: PT011  (whatever of it is wrong)
         checked(TEXT.replace(old, new), 3)
+
+
+def test_threads_that_ask_at_once_each_get_their_own_answer() -> None:
+    """A booster asked for some of its trees keeps which: two threads that shared one answered with others' trees."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6000, 8))
+    model = Boosted(n_trees=400).fit(X, X[:, 0] + np.sin(3 * X[:, 1]))
+    parts = [X[first::4] for first in range(4)] * 6
+    alone = [model.predict(part) for part in parts[:4]] * 6
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(model.predict, parts))
+    assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
