@@ -131,7 +131,7 @@ class ServingModel:
     fits : mapping of str to Fit
         By `TIMES`.
     about : mapping
-        Date, sources, licence, own runs that were added by `calibrated`.
+        Date, sources, licence; of own runs that were added by `calibrated` their settings and the place of the first.
     slower : mapping of str to float
         Logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
         `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
@@ -203,6 +203,8 @@ class ServingModel:
                 within[time] = np.where(surer, near, within[time])
                 spreads[time] = np.where(surer, wide, spreads[time])
             said[time] = np.array([" and ".join(basis) for basis in rests])
+        if measured.any():
+            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], own)
         values["ttft_ms"] = np.fmax(values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"]))
         two = said["tpot_ms"] == TWO_RUNS
         of_model = {name: np.where(measured, without[name], most[name]) for name in BEYOND} if without else most
@@ -218,6 +220,34 @@ class ServingModel:
             remarks=(*self._remarks(said, queued, within), *beyond),
             basis=tuple(said["tpot_ms"].tolist()),
         )
+
+    def _between(self, rows: pd.DataFrame, here: Points, tpot: FloatArray, own: GPU | None) -> FloatArray:
+        """Return times per token, kept in bounds where the requests lie between those of two own runs of the setting.
+
+        Between two runs that are slower by one factor the process draws back to its mean, and may say that more requests
+        are served faster. If the run with more requests takes longer, no answer takes longer than that run, nor less than
+        the run with fewer, or than the law times the lesser of the two runs' factors on it where that is less.
+        """
+        first, users = self.about.get("own_from", len(self.runs)), as_numbers(rows, "concurrency")
+        learnt = pd.DataFrame({"setting": self._points.names["setting"], "users": as_numbers(self.runs, "concurrency")})
+        learnt = learnt.iloc[first:][self.fits["tpot_ms"].weights[first:] != 0]
+        fewer, more = np.full((2, len(rows)), np.nan)
+        for setting, known in learnt.groupby("setting")["users"]:
+            at = np.flatnonzero(here.names["setting"] == setting)
+            apart = known.to_numpy() - users[at, None]  # shape (n_asked, n_own); 0 where that run is asked
+            fewer[at] = users[at] + np.where(apart <= 0, apart, -np.inf).max(axis=1)
+            more[at] = users[at] + np.where(apart >= 0, apart, np.inf).min(axis=1)
+        at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
+        if not len(at):
+            return tpot
+        ends = pd.concat([rows.iloc[at].assign(concurrency=side[at]) for side in (fewer, more)], ignore_index=True)
+        there, whole = points_of(ends, own, self.slower), np.tile([1.0, 0.0], (len(ends), 1))
+        logs = self._logs(ends, there, "tpot_ms", whole).reshape(2, -1)  # of the runs with fewer, with more
+        law, law_here = (summed(one, self.fits["tpot_ms"], "tpot_ms")[0] for one in (there, here))
+        least = np.minimum(logs[0], law_here[at] + (logs - law.reshape(2, -1)).min(axis=0))
+        found = tpot.copy()
+        found[at] = np.where(logs[0] < logs[1], np.clip(tpot[at], *np.exp([least, logs[1]])), tpot[at])
+        return found
 
     def _most(
         self, shared: str, asked: Mapping[str, np.ndarray], column: str, of: np.ndarray | bool = True
@@ -303,6 +333,7 @@ class ServingModel:
         about = {
             **self.about,
             "own": sorted({*self.about.get("own", ()), *names[many > 1].tolist()}),
+            "own_from": self.about.get("own_from", len(self.runs)),
             "runs": len(joined),
         }
         return replace(self, runs=joined, fits=fits, about=about)

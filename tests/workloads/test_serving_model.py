@@ -173,6 +173,19 @@ def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -
     assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
 
 
+def test_between_two_slow_runs_more_requests_are_not_faster_per_token(small: ServingModel, tmp_path: Path) -> None:
+    users = asked(*({"concurrency": 2**n} for n in range(8)))
+    before = small.served(users)
+    ends = users.iloc[[0, 6]].assign(tpot_ms=1.18 * before.tpot_ms[[0, 6]], ttft_ms=before.ttft_ms[[0, 6]])
+    small.calibrated(ends).save(tmp_path / "own.parquet")
+    own = load(tmp_path / "own.parquet")
+    after = own.served(users).tpot_ms
+    assert (np.diff(after) >= -1e-9).all()
+    assert after[[0, 6]] == pytest.approx(ends["tpot_ms"].to_numpy(), rel=0.01)
+    faster = users.iloc[[2]].assign(tpot_ms=0.9 * after[2])  # a third run says otherwise, and is heeded
+    assert own.calibrated(faster).served(users).tpot_ms[2] < 0.95 * after[0]
+
+
 def test_far_beyond_its_own_runs_a_setting_is_as_sure_as_without_them(small: ServingModel) -> None:
     users = asked(*({"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 1024)))
     before = small.served(users)
