@@ -224,9 +224,9 @@ class ServingModel:
     def _between(self, rows: pd.DataFrame, here: Points, tpot: FloatArray, own: GPU | None) -> FloatArray:
         """Return times per token, kept in bounds where the requests lie between those of two own runs of the setting.
 
-        Between two runs that are slower by one factor the process draws back to its mean, and may say that more requests
-        are served faster. If the run with more requests takes longer, no answer takes longer than that run, nor less than
-        the run with fewer, or than the law times the lesser of the two runs' factors on it where that is less.
+        Between two runs that are slower by one factor the process draws back to its mean, and may say that more
+        requests are served faster. If the run with more requests takes longer, no answer takes longer than it, or less
+        than the run with fewer; less than that only where the law times the lesser of their factors on it is less.
         """
         first, users = self.about.get("own_from", len(self.runs)), as_numbers(rows, "concurrency")
         learnt = pd.DataFrame({"setting": self._points.names["setting"], "users": as_numbers(self.runs, "concurrency")})
