@@ -20,7 +20,7 @@ from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
-from ..features.matrix import groups_of
+from ..features.matrix import BY_DEVICE, groups_of
 from ..hardware import EVERY, GPU
 from ..laws.bounds import bound
 from ..laws.rates import on_each
@@ -39,7 +39,7 @@ from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder
 from ..report.training import left_out, training_document
 from ..table.conditions import Where
 from ..table.measurements import REFUSED, fill_text
-from ..table.problems import one_per_problem, pair, problem_ids, rows_of
+from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
 from ..workers import one_thread
 from .devices import device
 from .predicting import RunLike, on_own_gpu, run_of
@@ -190,9 +190,11 @@ def check(
         Measured on the target; where the run has a host, on both devices, and paired as for `train`. Rows that the run
         was trained on are left out.
     host : str, optional
-        A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it.
+        A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it. Of
+        a run from any GPU the one whose rows are asked about.
     target : str, optional
-        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU?
+        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU? Of a
+        run with many targets the one to score, whether it was trained or not.
         `curve`, with ``shifted_run``, says from how many of its rows on training anew errs less.
     interval : float, default=0.9
         Of the intervals whose coverage is tested.
@@ -201,7 +203,8 @@ def check(
     where : mapping, or sequence of str, optional
         Which rows, as for `read`.
     group : str or sequence of str, optional
-        Columns that make a group, by default those of the training; rows of one group are not counted as independent.
+        Columns that make a group, by default those of the training (those of the operator where they are devices, and
+        one is scored); rows of one group are not counted as independent.
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
@@ -235,14 +238,17 @@ def check(
     model = checked.trained
     if host is not None and model.recipe.host is None:
         raise ParameterError("host", "is given, but this run has none: it predicts from shapes alone")
-    if host is not None and target is not None:
+    if host is not None and target is not None and model.recipe.target != EVERY:
         raise ParameterError("target", "is given together with a host: replace one of them at a time")
     named = None if host is None else canonical_device(host)[0]
     third = model.recipe.target.name if target is None else device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
     measured = load_measurements(data, where, unit, default, rename, devices, keep=keep, only=devices)
     with one_thread():
-        rows, lost = _scored(checked, measured.frame, named or _host(model), third, _grouped_by(model, group), interval)
+        by = _grouped_by(model, group)
+        if group is None and target is not None and model.recipe.target == EVERY and by in BY_DEVICE:
+            by = None  # all rows of one device are one group
+        rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
         others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
     known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
     folds = {
@@ -286,7 +292,13 @@ def _scored(
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
     model = run.trained
     target, metric = model.recipe.target, model.recipe.metric
-    if host is None:
+    if target == EVERY:
+        rows = one_per_problem(rows_of(frame, EVERY.name), metric)[0]
+        if host is not None:
+            trained = model.groups.hosts if model.groups else ()
+            rows = pair_each(rows, trained if host == EVERY.name else {host}, metric=metric).paired
+        asked = rows = rows_of(rows, device)
+    elif host is None:
         rows = one_per_problem(rows_of(frame, device), metric)[0]
         asked = rows if device == target.name else rows.assign(device=target.name)
     else:
@@ -295,19 +307,20 @@ def _scored(
     answers = model.predict(asked, level)
     bounds = on_each(work_of(rows), rows, model.recipe.host or target, bound, "unknown")
     kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
+    before = _of_model(run)[["group", "observed"]].astype({"group": str})
     whole = answers[["predicted", "lower", "upper"]].assign(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
+            "known": np.isin(own := groups_of(rows, _grouped_by(model, None)).astype(str), before["group"]),
             "class": kinds.str.replace("  ", " "),
-            "within": answers["basis"].isin(["model", "known group", "new group", "new device", "beyond"]),
+            "within": answers["basis"].isin(["model", "known group", "new group", "new device", "new host", "beyond"]),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",
         }
     )
     able = whole["predicted"].gt(0).to_numpy()
-    before = pd.MultiIndex.from_frame(_of_model(run)[["group", "observed"]])
-    trained = pd.MultiIndex.from_frame(whole[["group", "observed"]]).isin(before)
+    trained = pd.MultiIndex.from_arrays([own, whole["observed"]]).isin(pd.MultiIndex.from_frame(before))
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
     unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
@@ -457,6 +470,8 @@ def advise(
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
     model, stated = on_own_gpu(trained.trained, default)
+    if model.recipe.host is not None and model.recipe.target == EVERY:
+        raise ParameterError("run", "must be for one target where there is a host: train one to the GPU to measure on")
     if (host := model.recipe.host) is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
         read, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=False, where=where)
@@ -575,7 +590,8 @@ def needed(
         if not chosen:
             raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
         now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
-    if now <= need or not items(candidates):
+    recipe = trained.trained.recipe
+    if now <= need or not items(candidates) or (recipe.host is not None and recipe.target == EVERY):
         return Need(need, now, what=what)
     try:
         told = advise(trained, candidates, rows=MOST_ROWS, **settings).report

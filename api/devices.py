@@ -75,15 +75,15 @@ def gpus(*names: Device) -> pd.DataFrame:
     return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in known], name="name"))
 
 
-def device(given: Device, parameter: str) -> GPU:
-    """Return the GPU that a parameter names; ``all`` stands for those that the rows name.
+def device(given: Device, parameter: str, *, every: bool = False) -> GPU:
+    """Return the GPU that a parameter names; with ``every``, ``all`` stands for those that the rows name.
 
     Raises ParameterError: it is neither a name, a file nor a GPU; else as `gpu`.
     """
+    if given == EVERY or (isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name)):
+        return EVERY if every else find("all")  # which is none
     if isinstance(given, GPU):
         return given
-    if isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name):
-        return EVERY
     if not isinstance(given, str | Path):
         raise ParameterError(parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}")
     return find(given)

@@ -163,7 +163,7 @@ def curve(
         raise ParameterError("draws", f"must be 1 or more, got {draws}")
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
-    gpus = device(host, "host") if host is not None else None, device(target, "target")
+    gpus = device(host, "host") if host is not None else None, device(target, "target", every=True)
     if gpus[1] == EVERY:
         raise ParameterError("target", "must be one device: its rows are drawn")
     known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)

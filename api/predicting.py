@@ -40,7 +40,7 @@ from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
 from ..workers import one_thread
 from .answers import Prediction
-from .devices import device
+from .devices import Device, device
 from .tables import Data, items, refuse_unknown_models
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
@@ -107,10 +107,31 @@ def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[
     return (replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model), stated
 
 
+def asked_for(model: TrainedModel, target: Any) -> tuple[TrainedModel, str]:
+    """Return the model, told of the GPU that it is asked for, and the word that its rows then name that with.
+
+    That is "" where they name it themselves, or the run predicts no other. Raises ParameterError where a run from hosts
+    to many targets is told none, or another run one that is not its own; else as `devices.device`.
+    """
+    recipe = model.recipe
+    if target is None:
+        if recipe.host is not None and recipe.target == EVERY:
+            took = "others" if recipe.host == EVERY else recipe.host.name
+            raise ParameterError("target", f"is missing: this run predicts any GPU from what {took} measured")
+        return model, ""
+    found = device(target, "target")
+    if recipe.target != EVERY:
+        if found != recipe.target:
+            raise ParameterError("target", f"must be {recipe.target.name}, which this run is for, got {found.name}")
+        return model, ""
+    return model.of_target(found, str(target) if isinstance(target, str | Path) else "")
+
+
 def predict(
     run: str | Path | RunLike,
     data: Data,
     *,
+    target: Device | None = None,
     interval: float = 0.9,
     where: Where = None,
     unit: Mapping[str, str] | None = None,
@@ -130,6 +151,9 @@ def predict(
     data : path, DataFrame, Measurements, or a sequence of them
         If the run has a host: what it measured (rows of other devices are counted and left out). If not: shapes, with
         or without a device and a time.
+    target : str, Path or GPU, optional
+        The GPU to predict, where the run is of many: any of the catalogue, or a TOML file of your own. Without it the
+        rows of a run without a host name theirs (``device``).
     interval : float, default=0.9
         Share of rows that should lie between the lower and the upper limit.
     where : mapping, or sequence of str, optional
@@ -184,8 +208,9 @@ def predict(
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
         model, stated = on_own_gpu(model, default)
+        model, word = asked_for(model, target)
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
-        asked = _Asked(model, name, interval, fallback is not None)
+        asked = _Asked(model, name, interval, fallback is not None, word)
         if target_cost is not None:
             metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
             asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
@@ -214,6 +239,7 @@ class _Asked:
     run: str
     level: float
     fallback: bool
+    target: str = ""  # the word for the GPU that rows are asked of; "" where they name it, or there is but one
     training_s: float | None = None  # what the run has cost before, where that was asked for
 
     def usable(self, rows: pd.DataFrame) -> pd.Series:
@@ -223,6 +249,10 @@ class _Asked:
         if host is not None and metric != "duration_us":
             usable &= rows[metric].gt(0) & np.isfinite(rows[metric])
         return usable
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as the model is asked about them."""
+        return self.model.asked_of(rows, self.target) if self.target else rows
 
 
 def _at_once(
@@ -286,7 +316,10 @@ class _Survey:
         rows = refuse_unknown_models(rows)
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
-            rows = self._of_host(rows, (host.name, *host.aliases))
+            if host == EVERY:
+                self._own += len(rows)
+            else:
+                rows = self._of_host(rows, (host.name, *host.aliases))
             if metric != "duration_us":
                 measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else np.nan
                 rows = rows.assign(**{metric: measured})
@@ -374,7 +407,7 @@ class _Worked:
             "run": self._asked.run,
             "model": str(model.saved.manifest.get("selected", "?")),
             "host": recipe.host.name if recipe.host else None,
-            "target": recipe.target.name,
+            "target": self._asked.target or recipe.target.name,
             "metric": recipe.metric,
             "level": self._asked.level,
             "scheme": model.intervals.scheme,
@@ -395,12 +428,13 @@ class _Worked:
         model, metric = self._asked.model, self._asked.model.recipe.metric
         usable = self._asked.usable(rows)
         own = pd.Series(False if slower is None else slower[rows.index], rows.index)
-        found = _predict_batch(model, rows, usable, own, self._asked.level, self._asked.fallback)
-        lacking = model.unpublished(rows[found["predicted"].notna() & found.isna().any(axis=1)])
+        found = _predict_batch(self._asked, rows, usable, own)
+        answered = rows[found["predicted"].notna() & found.isna().any(axis=1)]
+        lacking = model.unpublished(self._asked.of(answered))
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = found.drop(columns="cause").rename(columns=names)
         target = model.recipe.target
-        said = (rows["device"] if target == EVERY else target.name, metric, self._asked.level)
+        said = (self._asked.target or rows["device"] if target == EVERY else target.name, metric, self._asked.level)
         for name, value in zip(ABOUT[:3], said, strict=True):
             worded.insert(list(worded).index("basis"), name, value)
         return pd.concat([self._survey.identity.of(rows), worded], axis=1), found["cause"], lacking
@@ -431,17 +465,17 @@ def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
             yield waiting.popleft().result()
 
 
-def _predict_batch(
-    model: TrainedModel, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series, level: float, fallback: bool
-) -> pd.DataFrame:
+def _predict_batch(asked: _Asked, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series) -> pd.DataFrame:
     """Return the predictions of some rows: reasons as data are many times larger than as text.
 
     Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are text: all reasons of the row, and
     the first one in general.
     """
-    found, of_found = model.answer(rows[usable], level, fallback)
+    model = asked.model
+    found, of_found = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
-    text = f"another kernel solves this problem faster on {host and host.name!s}; only the fastest were trained on"
+    there = "the same GPU" if host == EVERY else host and host.name
+    text = f"another kernel solves this problem faster on {there!s}; only the fastest were trained on"
     reasons.add(np.flatnonzero(slower), remark("slower-kernel", text, host=str(host and host.name)))
     reasons.extend(of_found, np.flatnonzero(usable))
     lacking = remark("no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric)
@@ -492,6 +526,7 @@ def explain(
     data: Data,
     row: int = 1,
     *,
+    target: Device | None = None,
     interval: float = 0.9,
     where: Where = None,
     unit: Mapping[str, str] | None = None,
@@ -502,7 +537,7 @@ def explain(
 
     Parameters
     ----------
-    run, data, interval, where, unit, default
+    run, data, target, interval, where, unit, default
         As for `flopcast.predict`.
     row : int, default=1
         Which row of what `predict` returns for these data, counted from 1.
@@ -529,11 +564,12 @@ def explain(
     asked = run_of(run)
     metrics, predictions = asked.metrics, asked.predictions
     model, stated = on_own_gpu(asked.trained, default)
+    model, word = asked_for(model, target)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
     rows, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None)
     rows = select(rows, where)
-    if recipe.host is not None:
+    if recipe.host is not None and recipe.host != EVERY:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]
     check_number("row", row, 1)
@@ -542,12 +578,13 @@ def explain(
     one = rows.iloc[[row - 1]].reset_index(drop=True)
     if why := str(one[REFUSED].iloc[0]):
         raise DataError(f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip())
+    told = model.asked_of(one, word) if word else one
     with one_thread():
-        answer = model.predict(one, interval).iloc[0]
+        answer = model.predict(told, interval).iloc[0]
         reasons = [str(why) for why in answer["reasons"]]
         if not np.isfinite(answer["predicted"]):
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
-        X = model.features(one)
+        X = model.features(told)
         alone, parts, places = model.saved.predict(X)[0], parts_of(model.saved.estimator, X), model.domain.places(X)
     known = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
     laws = {str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)}

@@ -163,6 +163,7 @@ def metrics_of(
         "intervals": model.coverage,
         "ranking": model.ranking,
         "groups": competition.by_group(dataset, model.name),
+        **({"pairs": pairs} if (pairs := competition.by_pair(dataset, model.name)) else {}),
         "versions": versions(),
     }
 

@@ -173,6 +173,7 @@ class Run:
         self,
         data: Data,
         *,
+        target: Device | None = None,
         interval: float = 0.9,
         where: Where = None,
         unit: Mapping[str, str] | None = None,
@@ -184,7 +185,7 @@ class Run:
 
         Parameters
         ----------
-        data, interval, where, unit, default, rename, fallback
+        data, target, interval, where, unit, default, rename, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -199,7 +200,7 @@ class Run:
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        given: dict[str, Any] = {"where": where, "unit": unit, "default": default, "rename": rename}
+        given: dict[str, Any] = {"target": target, "where": where, "unit": unit, "default": default, "rename": rename}
         return predict(self, data, interval=interval, fallback=fallback, **given).frame
 
     def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
@@ -364,7 +365,9 @@ def train(
         The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
         The target ``"all"`` is all known GPUs that the rows name, a list those of them: one model learns what each
         does of what it can do, and predicts for GPUs that were not measured. With ``group="device"`` one GPU after the
-        other is left out, with ``"device_family"`` all of a generation.
+        other is left out, with ``"device_family"`` all of a generation. With the host ``"all"`` too, each row is
+        predicted from what another GPU measured on the same problem, whichever that is; a GPU left out is then no host
+        either, and `predict` is told the ``target``. One host and the target ``"all"`` learn from its times alone.
     where : mapping, or sequence of str, optional
         Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
     group : str or sequence of str, optional
@@ -447,26 +450,29 @@ def train(
         target = target or DEFAULT_TARGET
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
+    if isinstance(target, list | tuple) and not target:
+        raise ParameterError("target", "must name a GPU, got an empty list")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
-    own = EVERY if isinstance(target, list | tuple) else device(target, "target")
+    own = EVERY if isinstance(target, list | tuple) else device(target, "target", every=True)
     if data is None:
         host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
-    devices = device(host, "host") if host is not None else None, own
-    if devices[0] == own:
+    devices = device(host, "host", every=True) if host is not None else None, own
+    if devices[0] == own != EVERY:
         both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
-    if own == EVERY and host is not None:
-        which = "all" if isinstance(target, str) else "several GPUs (`train_each` has a run for each)"
-        raise ParameterError(
-            "host", f"must be left out where the target is {which}: each row is predicted from its shape"
-        )
+    if devices[0] == EVERY != own:
+        raise ParameterError("host", f"may be all only where the target is all, or several GPUs, not {own.name}")
+    if several and host is not None and devices[0] != EVERY:
+        each_own = "`train_each` has a run for each of them, and all GPUs as target one for them together"
+        raise ParameterError("host", f"must be all or left out where targets are listed: {each_own}")
     known = None if prior_run is None else as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
-        only = [*names, *(gpu.name for gpu in several)]
+        chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
+        only = [] if own == EVERY and not several else chosen_from
         measured = load_measurements(data, where, unit, default, rename, names, each, keep, only=only)
         if several:
-            frames = [rows_of(measured.frame, gpu.name) for gpu in several]
+            frames = [rows_of(measured.frame, name) for name in chosen_from]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
         check_devices(measured, names)
         if target_cost is not None:
@@ -480,7 +486,7 @@ def train(
         chosen = names_of(models, "models"), names_of(without, "without") or ()
         of = {
             "rows, groups or features": (digest := data_hash(dataset)),
-            "host": names[0] if host else "",
+            "host": devices[0].name if devices[0] else "",
             "target": own.name,
             "metric": metric,
         }

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import check_margin
+from ..hardware import EVERY
 from ..output import FILES, check_output
 from ..report.run_folder import check_run_folder
 from . import options as opt
@@ -64,7 +65,7 @@ def command(
     if corrected is not None:
         check_run_folder(corrected)
     found = check(run, data, **settings)
-    if found.facts.target != found.facts.trained_target:
+    if found.facts.target != found.facts.trained_target != EVERY.name:
         from ..api.learning import MODELS, curve
 
         rows: dict[str, Any] = {

@@ -19,6 +19,7 @@ def command(
     run: opt.RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
     row: Annotated[int, opt.option("Which row, counted from 1.")] = 1,
+    target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,
     out: Annotated[Path | None, opt.option("Folder for explain.json and explain.html.", spelt="--out -o")] = None,
     where: opt.WhereOption = None,
@@ -31,9 +32,10 @@ def command(
     """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours."""
     check_output(out, FILES["explain"], [run, *data])
     settings = opt.parse_rows(where, unit, default, rename)
+    asked = opt.parse_gpu(target)
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before
 
-    found = explain(run, data, row, interval=interval, **settings)
+    found = explain(run, data, row, target=asked, interval=interval, **settings)
     opt.finish(context, found, out, as_json=as_json, every=every)

@@ -88,7 +88,13 @@ DataArgument = Annotated[
     typer.Argument(metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."),
 ]
 HostOption = Annotated[
-    str | None, option("Device that was measured: a name or a TOML file.", "GPU", shown=False, autocompletion=gpu_names)
+    str | None,
+    option(
+        "Device that was measured: a name or a TOML file; to train from any, all.",
+        "GPU",
+        shown=False,
+        autocompletion=gpu_names,
+    ),
 ]
 TargetOption = Annotated[
     str | None,
@@ -221,6 +227,11 @@ def parse_gpu(gpu: str | None) -> GPU | None:
     Raises FlopcastError: no GPU answers to the name, or the file describes none.
     """
     return None if gpu is None else find(gpu)
+
+
+def parse_host(gpu: str | None) -> GPU | None:
+    """Return the GPU of a name or TOML file, or for ``all`` what stands for every one; errors as `parse_gpu`."""
+    return EVERY if gpu is not None and gpu.strip().casefold() == "all" else parse_gpu(gpu)
 
 
 def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:

@@ -18,6 +18,7 @@ EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
 def command(
     run: opt.RunArgument,
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
+    target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,
     out: Annotated[Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")] = None,
     where: opt.WhereOption = None,
@@ -36,6 +37,7 @@ def command(
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     check_file(out, PREDICTION_FORMATS, [run, *data])
     settings: dict[str, Any] = {
+        "target": opt.parse_gpu(target),
         **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
         "target_cost": target_cost,
         "fallback": fallback,

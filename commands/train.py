@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ParameterError, check_quick
+from ..hardware import EVERY
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from . import options as opt
 
@@ -65,15 +66,16 @@ def command(
 ) -> None:
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.
 
-    Several targets have a run each where there is a --host, and without one a single run.
+    Several targets have a run each where there is one --host; without one, or with --host all, a single run.
     """
     opt.check_needed(need)
     check_quick(quick, models, without, suite)
     if resume and out is None:
         raise ParameterError("resume", "goes on with what was begun of --out: give it")
     data = opt.check_data(data)
-    own, targets = opt.parse_gpu(host), opt.parse_targets(target)
-    if out is not None and (own is None or not isinstance(targets, list)):
+    own, targets = opt.parse_host(host), opt.parse_targets(target)
+    apart = own not in (None, EVERY) and isinstance(targets, list)
+    if out is not None and not apart:
         check_run_folder(out)
     settings: dict[str, Any] = {
         "host": own,
@@ -107,7 +109,7 @@ def command(
         from ..api.training import train
 
         options |= {"progress": progress, "command": opt.command_line(context)}
-        if own is not None and isinstance(targets, list):
+        if apart:
             found = train_each(data, targets=targets, **settings, **options)
         else:
             found = train(data, **settings | {"target": targets}, **options)

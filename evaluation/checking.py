@@ -83,7 +83,7 @@ class Part:
     rows: int
     groups: int
     e_out: float
-    coverage: float
+    coverage: float | None
     ratio: float
     shift: Interval | None
 
@@ -105,7 +105,7 @@ class Score:
         errors = ape(rows["observed"], rows["predicted"])
         order = stats.kendalltau(rows["observed"], rows["predicted"]).statistic if len(rows) > 1 else None
         mean, middle = float(errors.mean()), float(np.median(errors))
-        coverage = float(inside(rows).mean()) if "lower" in rows else coverage
+        coverage = share_inside(rows) if "lower" in rows else coverage
         return cls(len(rows), mean, middle, inlier_ratios(errors), finite(order), coverage)
 
 
@@ -151,6 +151,8 @@ class Checked:
         What `Outcome.SHIFTED` asks for.
     classes, by_group : tuple of Part
         By falling number of rows; the groups that are off most first.
+    without_interval : int
+        Rows that were promised none: they do not count for the coverage.
     out_of_range : int
         Rows outside the trained range.
     beyond : Score or None
@@ -172,6 +174,7 @@ class Checked:
     correction: Correction | None
     classes: tuple[Part, ...]
     by_group: tuple[Part, ...]
+    without_interval: int
     out_of_range: int
     beyond: Score | None
 
@@ -179,6 +182,17 @@ class Checked:
 def inside(rows: pd.DataFrame) -> BoolArray:
     """Return which rows lie within their interval."""
     return rows["observed"].between(rows["lower"], rows["upper"]).to_numpy(dtype=bool)
+
+
+def promised(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that have an interval: of the others nothing was claimed."""
+    return rows[rows["lower"].notna() & rows["upper"].notna()]
+
+
+def share_inside(rows: pd.DataFrame) -> float | None:
+    """Return which share of the rows with an interval lie within it; None where there are none."""
+    own = promised(rows)
+    return float(inside(own).mean()) if len(own) else None
 
 
 def assess(
@@ -193,13 +207,14 @@ def assess(
     """Judge a model by rows it has not seen.
 
     ``new`` has ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and ``within``, whether the
-    model itself answers (and not what goes on outside the trained range); predictions are positive. ``folds`` are by
+    model itself answers (and not what goes on outside the trained range), and where it is grouped otherwise than the
+    training ``known``, whether the row is of a group of that; predictions are positive. ``folds`` are by
     scheme ``observed``, ``predicted`` and ``group`` of the training rows out of fold: new rows are compared with
     ``grouped`` where half of them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of
     rows that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin`` as in
     `Checked`.
     """
-    known = new["group"].isin(next(iter(folds.values()))["group"])
+    known = new["known"] if "known" in new else new["group"].isin(next(iter(folds.values()))["group"])
     wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
@@ -213,6 +228,7 @@ def assess(
         known_groups=new.loc[known, "group"].nunique(),
         classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),
         by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
+        without_interval=len(new) - len(promised(new)),
         out_of_range=int((~new["within"]).sum()),
         beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
         margin=margin,
@@ -238,7 +254,8 @@ def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: flo
     growth = _exp(two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH))
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
-    missed = corrected.p_value < EACH and 1 - corrected.coverage >= MATERIAL_MISSES * (1 - level)
+    missed = corrected is not None and corrected.p_value < EACH
+    missed = missed and 1 - corrected.coverage >= MATERIAL_MISSES * (1 - level)
     if missed or (growth.lower > 1 and growth.value >= MATERIAL_ERROR):
         outcome, correction = Outcome.RETRAIN, None
     elif moved:
@@ -329,8 +346,10 @@ def two_samples(
     return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
 
 
-def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> CoverageTest:
-    """Test whether the intervals hold fewer rows than they claim."""
+def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> CoverageTest | None:
+    """Test whether the intervals hold fewer rows than they claim; None where no row has one."""
+    if (new := promised(new)).empty:
+        return None
     held = inside(new)
     far = np.abs(log_ratio(reference["observed"], reference["predicted"]))
     sides = ((held, new["group"]), (far <= np.quantile(far, level), reference["group"]))
@@ -397,4 +416,4 @@ def _interval(errors: FloatArray, lower: float, upper: float) -> Interval:
 def _scored(name: str, rows: pd.DataFrame, errors: FloatArray, shift: Interval | None) -> Part:
     mean = float(ape(rows["observed"], rows["predicted"]).mean())
     ratio = float(np.exp(np.median(errors)))
-    return Part(name, len(rows), rows["group"].nunique(), mean, float(inside(rows).mean()), ratio, shift)
+    return Part(name, len(rows), rows["group"].nunique(), mean, share_inside(rows), ratio, shift)

@@ -20,6 +20,7 @@ from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.catalogue import RULE
 from ..features.matrix import Dataset
 from ..hardware import EVERY
+from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
@@ -96,9 +97,15 @@ class Competition:
     def table(self, dataset: Dataset) -> pd.DataFrame:
         """Return one row per workload, scheme, and baseline or model: observed, predicted out of fold, APE, fold.
 
-        Of a model that left early there are the rows of the folds before. Texts are categories: each is held once.
+        Of many targets each row names its ``host`` and ``target``. Of a model that left early there are the rows of the
+        folds before. Texts are categories: each is held once.
         """
         texts = {"group": pd.Categorical(dataset.groups)}  # made before the numbers take their memory
+        if HOST_DEVICE in dataset.rows:
+            texts |= {
+                "host": pd.Categorical(dataset.rows[HOST_DEVICE]),
+                "target": pd.Categorical(dataset.rows["device"]),
+            }
         if "source" in dataset.rows:
             texts["source"] = pd.Categorical(dataset.rows["source"])
         parts: list[tuple[str, str, FloatArray]] = [
@@ -135,6 +142,16 @@ class Competition:
                 errors = by_group(dataset.y, predictions[rule], dataset.groups).set_index("group")["e_out"]
                 table[column] = table["group"].map(errors)
             table["rule"] = best
+        return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+
+    def by_pair(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
+        """Return rows and E_out of a model per host and target, the worst first; none unless there are many targets."""
+        if HOST_DEVICE not in dataset.rows:
+            return []
+        errors = ape(dataset.y, self.evaluation[self.scheme].predictions[name].to_numpy())
+        found = pd.DataFrame({"host": dataset.rows[HOST_DEVICE], "target": dataset.rows["device"], "e_out": errors})
+        table = found.groupby(["host", "target"], as_index=False).agg(n=("e_out", "size"), e_out=("e_out", "mean"))
+        table = table.sort_values("e_out", ascending=False, kind="stable")
         return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
@@ -348,16 +365,27 @@ def fit_all(
         return fit(clone(candidate.estimator), X, y, told, campaigns=campaigns)
 
 
+LEAST_LEFT: Final = 30  # rows that every fold by group must leave to learn from, where rows have hosts
+
+
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
     """Return the schemes that the number of groups allows, and a remark where one is left out."""
     count = len(pd.unique(dataset.groups))
-    if count >= 3:
+    hosts = getattr(dataset, "host_groups", None)
+    hub = None if hosts is None else hub_of(dataset.groups.astype(str), hosts)
+    if count >= 3 and hub is None:
         return tuple(SCHEMES), []
-    only = f"{counted(count, 'group')} only"
+    only = f"{counted(count, 'group')} only" if hub is None else f"without {hub} hardly a pair is left"
     there = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
     others = f"other columns, such as {', '.join(there[:3])}" if there else "other columns"
     text = f"{only}: no folds by group, so the error on new groups is unknown; group by {others}"
     return ("kfold",), [remark("few-groups", text, groups=count, columns=there)]
+
+
+def hub_of(groups: np.ndarray, hosts: np.ndarray) -> str | None:
+    """Return a group without which, as target and host, fewer than `LEAST_LEFT` rows are left to learn from."""
+    of = pd.concat([pd.Series(groups), pd.Series(hosts)[hosts != groups]]).value_counts()
+    return str(of.index[0]) if len(groups) - of.iloc[0] < LEAST_LEFT else None
 
 
 def _columns_of_groups(rows: pd.DataFrame, unpaired: LearningData | None) -> list[str]:

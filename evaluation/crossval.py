@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from ..arrays import BoolArray, FloatArray, IntArray, in_parts
 from ..errors import DataError, one_line
+from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..operators.operators import RUN
 from ..remarks import remark
@@ -178,6 +179,7 @@ class _Shared:
     unpaired: tuple[FloatArray, FloatArray, NDArray] | None
     campaigns: tuple[NDArray, NDArray] | None
     repeats: tuple[NDArray, NDArray] | None
+    hosts: NDArray | None
 
     @classmethod
     def of(
@@ -201,13 +203,17 @@ class _Shared:
             unpaired=unpaired,
             campaigns=campaigns_of(data),
             repeats=repeats,
+            hosts=getattr(data, "host_groups", None),  # who leaves a group out leaves it out as hosts too
         )
 
     def part(self, scheme: str, fold: int, candidates: Sequence[Candidate]) -> _Fold:
         """Return what these candidates need of one fold."""
         held_out = self.fold_of[scheme] == fold
         ways = dict.fromkeys((each.uses_unpaired, each.most_rows) for each in candidates)
-        learnt = {way: self._learnt(scheme, fold, drawn(~held_out, way[1]), way[0]) for way in ways}
+        others = ~held_out
+        if scheme == "grouped" and self.hosts is not None:
+            others &= ~np.isin(self.hosts, self.groups[held_out])
+        learnt = {way: self._learnt(scheme, fold, drawn(others, way[1]), way[0]) for way in ways}
         return _Fold(scheme, fold, self._rows(held_out), learnt)
 
     def _learnt(self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool) -> _Learnt:
@@ -255,12 +261,13 @@ def campaigns_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
 def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
     """Return the number of the problem of each paired and each unpaired row; None where no problem has repeats.
 
-    Repeats are rows that the column ``run`` alone tells apart (`table.problems.number_runs`).
+    Repeats are rows that the column ``run`` alone tells apart (`table.problems.number_runs`), and those of many targets
+    whose problem was measured on another one too: a new problem is measured on the host alone.
     """
-    if RUN not in data.rows:
+    if RUN not in data.rows and HOST_DEVICE not in data.rows:
         return None
     every = [data.rows] if data.unpaired is None else [data.rows, data.unpaired.rows]
-    ids = problem_ids(pd.concat(every, ignore_index=True).drop(columns=RUN), device=False)
+    ids = problem_ids(pd.concat(every, ignore_index=True).drop(columns=RUN, errors="ignore"), device=False)
     count = len(data.rows)
     return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
 

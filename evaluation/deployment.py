@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..features.catalogue import RULE
-from ..features.matrix import DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
+from ..features.matrix import BY_DEVICE, DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
 from ..hardware import EVERY
+from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
 from ..workers import Jobs, one_thread, pool
-from .competition import REFERENCE, Competition, fit_all, law_table, with_rule
+from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
 from .crossval import SCHEMES, Progress, drawn, evaluate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
@@ -116,7 +117,7 @@ def deploy(
     predicted = result.predictions[best.name].to_numpy()
     inside = _within(dataset, predicted, result.folds, scheme)
     within = drawn(inside, LEARNT)
-    known = dataset.y[within], predicted[within], dataset.groups[within]
+    known = dataset.y[within], predicted[within], _alike(dataset, within, scheme)
     learnt = learn_difficulty(dataset.X, *known, scheme, rows=within)
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, learnt=learnt, within=within)
     told = {scheme: {"known": (inside, learnt)}}
@@ -282,17 +283,20 @@ def _of_new_devices(
     the predictions and folds of the groups left out, which must be devices or families.
     """
     by, found = dataset.group_by or (), dict[str, tuple[int, Work]]()
-    if dataset.target != EVERY or by not in (("device",), (DEVICE_FAMILY,)) or "folds" not in grouped:
+    if dataset.target != EVERY or by not in BY_DEVICE or "folds" not in grouped:
         return found
     families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]
+    hosts = replace(dataset, group_by=(DEVICE_FAMILY,)).host_groups
+    enough = hosts is None or hub_of(families.astype(str), hosts) is None
     calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed, beyond=True)
     if by == (DEVICE_FAMILY,):
-        return {STRANGER: (0, partial(calibrated, **grouped))} if len(np.unique(families)) >= LEAST_DEVICES else found
+        apart = {**grouped, "predicted": _of_two_families(dataset, grouped["predicted"])}
+        return {STRANGER: (0, partial(calibrated, **apart))} if len(np.unique(families)) >= LEAST_DEVICES else found
     elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
     if len(pd.unique(dataset.groups[elsewhere])) >= LEAST_DEVICES:
         near = {**grouped, "predicted": np.where(elsewhere, grouped["predicted"], np.nan)}
         found[SIBLING] = 0, partial(calibrated, **near)
-    if (count := len(np.unique(families))) >= LEAST_DEVICES:
+    if enough and (count := len(np.unique(families))) >= LEAST_DEVICES:
         found[STRANGER] = count, partial(_without_families, model=model, families=families, seed=seed)
     return found
 
@@ -301,7 +305,19 @@ def _without_families(
     dataset: Dataset, model: Candidate, families: NDArray[np.object_], seed: int
 ) -> tuple[Spread, dict[str, Any]]:
     """Return what `_calibrated` does of families left out."""
-    return _calibrated(replace(dataset, groups=families), model, "grouped", seed, count=10, beyond=True)
+    own = replace(dataset, groups=families, group_by=(DEVICE_FAMILY,))
+    found = evaluate(own, [model], schemes=("grouped",), folds=10, seed=seed, tell_groups=("grouped",))["grouped"]
+    predicted = _of_two_families(dataset, found.predictions[model.name].to_numpy())
+    return _calibrated(own, model, "grouped", seed, count=10, predicted=predicted, folds=found.folds, beyond=True)
+
+
+def _of_two_families(dataset: Dataset, predicted: FloatArray) -> FloatArray:
+    """Return predictions of families left out, NaN where the host was left out too: a stranger's host is known."""
+    if HOST_DEVICE not in dataset.rows:
+        return predicted
+    hosts = dataset.rows[[]].assign(device=dataset.rows[HOST_DEVICE])
+    same = groups_of(hosts, (DEVICE_FAMILY,)) == groups_of(dataset.rows, (DEVICE_FAMILY,))
+    return np.where(same, np.nan, predicted)
 
 
 def _calibrated(
@@ -331,9 +347,10 @@ def _calibrated(
     seen = drawn(within, LEARNT)
     y, groups = dataset.y[seen], dataset.groups[seen].astype(str)
     whole, predicted, folds = predicted, predicted[seen], folds[seen]
+    alike = _alike(dataset, seen, scheme)
     with one_thread():  # many small products: threads would wait for each other
-        learnt = known[1] if known else learn_difficulty(dataset.X, y, predicted, groups, scheme, rows=seen)
-        lower, upper = held_out_limits(dataset.X, y, predicted, groups, folds, LEVEL, scheme, rows=seen)
+        learnt = known[1] if known else learn_difficulty(dataset.X, y, predicted, alike, scheme, rows=seen)
+        lower, upper = held_out_limits(dataset.X, y, predicted, alike, folds, LEVEL, scheme, rows=seen)
     difficulty, scale = (None, None) if learnt is None else (learnt.difficulty, learnt.scale)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
@@ -349,6 +366,16 @@ def _calibrated(
         "worst_groups": named,
     }
     return Spread(ConformalIntervals(scheme).fit(y, predicted, groups, scale=scale), difficulty), held
+
+
+def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
+    """Return what says which of the rows err together, for how difficult each is: their groups.
+
+    Where these are devices, shuffled rows are told apart by what the operator says: a few devices tell nothing.
+    """
+    if scheme == "grouped" or dataset.group_by not in BY_DEVICE:
+        return dataset.groups[rows].astype(str)
+    return groups_of(dataset.rows[rows]).astype(str)
 
 
 def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: str) -> BoolArray:

@@ -15,17 +15,17 @@ from scipy import stats
 from .. import sealing
 from ..errors import ArtifactError, DataError, NotPublishedError, UnknownGPUError, counted
 from ..features.context import PRIOR
-from ..features.matrix import FOREIGN, SIBLING, STRANGER, KnownGroups
+from ..features.matrix import FOREIGN, OTHER_HOST, SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
-from ..hardware import EVERY, GPU, find
+from ..hardware import EVERY, GPU, all_gpus, find
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
-from ..laws.rates import each_gpu, on_each, published
+from ..laws.rates import HOST_DEVICE, each_gpu, each_pair, on_each, published
 from ..models import artifact
 from ..operators.operators import Work, work_of
 from ..operators.work import as_categories
 from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
-from ..table.problems import HOST, codes_of
+from ..table.problems import HOST, beside, codes_of
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
 from .interval_scale import Spread
@@ -223,11 +223,24 @@ class TrainedModel:
 
     def as_asked(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows of a data set as the host measured them: what stands in ``host_*`` in place of the target's."""
-        if self.recipe.host is None:
+        if self.recipe.host is None or HOST_DEVICE in rows:
             return rows
         theirs = [name for name in rows if str(name).startswith(HOST)]
         measured = {str(name).removeprefix(HOST): rows[name] for name in theirs}
         return rows.drop(columns=theirs).assign(**measured, device=self.recipe.host.name)
+
+    def of_target(self, gpu: GPU, word: str = "") -> tuple[TrainedModel, str]:
+        """Return the model of many targets told of one, and how rows name that: one's own by its name, or ``word``."""
+        known = {one.name: one for one in all_gpus()}.get(gpu.name)
+        word = gpu.name if known == gpu else word or f"{gpu.name} (your own)"
+        return (self if known == gpu else replace(self, own=(word, gpu))), word
+
+    def asked_of(self, rows: pd.DataFrame, target: str) -> pd.DataFrame:
+        """Return rows as a run with many targets is asked about one: with a host, what it measured stands beside."""
+        if self.recipe.host is None:
+            return rows.assign(device=target)
+        told = beside(rows, rows, self.recipe.metric)
+        return told.assign(device=target, **{HOST_DEVICE: rows["device"]})
 
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
@@ -267,12 +280,12 @@ class TrainedModel:
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
         where there is a host, its measurements. ``basis`` says what is known of the row and so which intervals it has:
-        ``known group``, ``new group``, in a run over all devices ``new device``, or outside the trained range
-        ``beyond``, where the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone (see
-        `extrapolation`); of runs that did not keep their groups ``model`` stands for the first ones. The reasons say
-        how a row is unlike training. Where a row's features cannot be computed, or what it computes was never trained,
-        there is no prediction, and they say why;
-        with ``fallback`` the ``law`` answers there, with its own wide interval.
+        ``known group``, ``new group``, in a run over all devices ``new device`` or ``new host``, outside the trained
+        range ``beyond``, where the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone
+        (see `extrapolation`); of runs that did not keep their groups ``model`` stands for the first ones. The reasons
+        say how a row is unlike training. Where a row's features cannot be computed, or what it computes was never
+        trained, there is no prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own
+        wide interval.
         """
         if self.own is None:
             return self._answer(rows, level, fallback)
@@ -315,6 +328,8 @@ class TrainedModel:
         if fallback and self.law is not None:
             value = self.law.predict(baselines)
             here = ~able & np.isfinite(value) & (value > 0)
+            if HOST_DEVICE in rows:  # what was measured is not made up
+                here &= rows[HOST_DEVICE].ne(rows["device"]).to_numpy()
             lower, upper = self.law.intervals.bounds(value[here], level)
             frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack([value[here], lower, upper])
             frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
@@ -385,7 +400,7 @@ class TrainedModel:
             )  # fmt: skip
         elsewhere = np.isin(trained, (SIBLING, STRANGER, FOREIGN))
         inside = np.where((new | check.extrapolated) & (trained != _MODEL), "beyond", trained)
-        inside = np.where(elsewhere, "new device", inside)
+        inside = np.select([elsewhere, trained == OTHER_HOST], ["new device", "new host"], inside)
         basis = np.select([share <= 0, share < 1], [inside, "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
@@ -401,6 +416,9 @@ class TrainedModel:
 
     def _no_interval(self, known: str) -> Remark:
         """Why rows of new groups, or of new devices, have no interval."""
+        if known == OTHER_HOST:
+            text = "no interval: the GPU that measured this row was no host in training, and how far such rows err was "
+            return remark("new-host-without-interval", f"{text}not measured: train with rows of it", near=known)
         if known == FOREIGN:
             text = "no interval: no device of this maker was trained, and how far another's err was not measured"
             return remark("new-device-without-interval", f"{text}: train on some of them too", near=known)
@@ -420,15 +438,8 @@ class TrainedModel:
         for kind in _kinds(rows, work):
             part, its = (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
             new, why = Reasons(len(kind)), None
-            if not each_gpu(part, self.recipe.target):
-                name = str(part["device"].iloc[0])
-                problem = f"no GPU {name!r} is known" if name else "the row names no device"
-                what = "one that is none of the catalogue's is stated, by its file, as the default of device"
-                if name.casefold().endswith(".toml"):
-                    what = "data open no file: state it as the default of device"
-                elif close := _closest(name):
-                    what = f"say which of {', '.join(map(repr, close))}, or {what}"
-                unable.add(kind, remark("unknown-device", f"{problem}: {what}", device=name))
+            if (told := self._cannot_run(part)) is not None:
+                unable.add(kind, told)
                 continue
             try:
                 context = self.recipe.context(part, its)
@@ -450,11 +461,31 @@ class TrainedModel:
             unable.add([row], remark("feature-unknown", f"{name} is unknown for this row", feature=name))
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
+    def _cannot_run(self, rows: pd.DataFrame) -> Remark | None:
+        """Return why rows of one device, and one host, say nothing of them; None where they do."""
+        target, name = self.recipe.target, str(rows["device"].iloc[0])
+        if each_gpu(rows, target):
+            host = str(rows[HOST_DEVICE].iloc[0]) if HOST_DEVICE in rows else ""
+            if host == name and target == EVERY:
+                itself = f"this row was measured on {name} itself: there is nothing to predict"
+                return remark("measured-on-target", itself, device=name)
+            if not host or each_pair(rows, self.recipe.host or EVERY, target):
+                return None
+            text = f"no GPU {host!r} is known: what measured a row must be one of the catalogue"
+            return remark("unknown-device", text, device=host)
+        problem = f"no GPU {name!r} is known" if name else "the row names no device"
+        what = "one that is none of the catalogue's is stated, by its file, as the default of device"
+        if name.casefold().endswith(".toml"):
+            what = "data open no file: state it as the default of device"
+        elif close := _closest(name):
+            what = f"say which of {', '.join(map(repr, close))}, or {what}"
+        return remark("unknown-device", f"{problem}: {what}", device=name)
+
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
         """Return what the fitted baselines scale: what the host measured, or a size on the target."""
-        if self.recipe.host is not None:
-            return rows[self.recipe.metric].to_numpy(dtype=float)
         measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+        if self.recipe.host is not None:
+            return self._measured(rows) if measure == "host" else self._laws(rows, work)[0][measure].to_numpy()
         if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
             return parts
         return on_each(work, rows, target, published(partial(size, measure)))
@@ -485,8 +516,13 @@ class TrainedModel:
         if host is None:
             laws, lacking = own_laws(metric, work, target, rows)
         else:
-            laws, lacking = scaling_laws(metric, work, rows[metric].to_numpy(dtype=float), host, target)
+            laws, lacking = scaling_laws(metric, work, self._measured(rows), host, target, rows)
         return laws.set_axis(rows.index), lacking
+
+    def _measured(self, rows: pd.DataFrame) -> np.ndarray:
+        """Return the metric as the host measured it."""
+        name = self.recipe.metric
+        return rows[f"{HOST}{name}" if HOST_DEVICE in rows else name].to_numpy(dtype=float)
 
 
 def _closest(name: str) -> tuple[str, ...]:
@@ -500,7 +536,8 @@ def _closest(name: str) -> tuple[str, ...]:
 
 def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:
     """Return the positions of the rows of each operator, precision and device: what is missing is missing for all."""
-    kinds = codes_of([rows["op"], work.kinds()[0], *([rows["device"]] if "device" in rows else [])])
+    devices = [rows[name] for name in ("device", HOST_DEVICE) if name in rows]
+    kinds = codes_of([rows["op"], work.kinds()[0], *devices])
     return [np.flatnonzero(kinds == kind) for kind in range(kinds.max(initial=-1) + 1)]
 
 

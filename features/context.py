@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..hardware import GPU
+from ..hardware import EVERY, GPU
 from ..laws import rates
 from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
 from ..laws.bounds import Quantised, best_tile, quantise
@@ -132,7 +132,10 @@ class Context:
         """The rows on the host."""
         if self._host is None:
             raise DataError("there is no host in a model of one device")
-        return Device(self.work, self._host, self.frame)
+        rows = self.frame
+        if self._host == EVERY:
+            rows = rows[[]].assign(device=rows[rates.HOST_DEVICE])
+        return Device(self.work, self._host, rows)
 
     @cached_property
     def target(self) -> Device:
@@ -151,7 +154,10 @@ class Context:
 
     def law(self, name: str) -> np.ndarray:
         """Return what a scaling law predicts for the target, microseconds."""
-        return self.host_us * SCALING["duration_us"][name].ratio(self.work, self.host.gpu, self.target.gpu)
+        law, factor = SCALING["duration_us"][name], np.full(len(self), np.nan)
+        for host, target, own in rates.each_pair(self.frame, self.host.gpu, self.target.gpu):
+            factor[own] = law.ratio(self.work.take(own), host, target)
+        return self.host_us * factor
 
     def rule(self, name: str) -> np.ndarray:
         """Return what a simple rule reads: what a law says, the host's figure of the metric, or a size."""
@@ -159,7 +165,7 @@ class Context:
         if name == "host":
             return self.measured(self.metric)
         if self._host is not None:
-            laws = scaling_laws(self.metric, self.work, self.measured(self.metric), self._host, target)[0]
+            laws = scaling_laws(self.metric, self.work, self.measured(self.metric), self._host, target, rows)[0]
         else:
             laws = own_laws(self.metric, self.work, target, rows)[0]
         if name in laws:

@@ -16,12 +16,12 @@ from ..hardware import EVERY, GPU, all_gpus
 from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
 from ..laws.computation import ROOFLINE
-from ..laws.rates import on_each, published
+from ..laws.rates import HOST_DEVICE, on_each, published
 from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..remarks import remark
 from ..table.measurements import measured_column, quantity
-from ..table.problems import HOST, one_per_problem, pair, rows_of
+from ..table.problems import HOST, one_per_problem, pair, pair_each, rows_of
 from .catalogue import APART
 from .recipe import FeatureRecipe, learn_matrix
 
@@ -40,17 +40,18 @@ class Dataset:
         Rows of one group are never split between training and validation.
     rows : DataFrame of n rows
         The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
-        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host, or the target if there is none).
+        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host; if there is none or many, on the
+        target).
     laws : DataFrame of n rows
         What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit;
         no column for a metric without laws. NaN where a figure is not published.
     reference : Series of n rows
-        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; without a
-        host a measure of `laws.applied.size`. NaN for unpaired rows.
+        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; of many
+        targets `BETWEEN_MANY`; without a host a measure of `laws.applied.size`. NaN for unpaired rows.
     unpaired : Dataset or None
         The target's rows that the host has not measured: NaN in the columns that need its measurement.
     host : GPU or None
-        None for one device.
+        None for one device; `hardware.EVERY` where each row names its own (`laws.rates.HOST_DEVICE`).
     target : GPU
         The device to predict.
     metric : str
@@ -80,6 +81,14 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def host_groups(self) -> np.ndarray | None:
+        """The group that each row would be of on its host, shape (n,); None where all rows have one host, or none."""
+        if self.host != EVERY:
+            return None
+        there = self.rows.assign(device=self.rows[HOST_DEVICE])
+        return groups_of(there, self.group_by or None, self.group_by == ()).astype(str)
+
     def taken(self, rows: BoolArray) -> Self:
         """Return the data set of some rows, (n,); of unpaired rows all."""
         frames = {name: getattr(self, name)[rows].reset_index(drop=True) for name in ("X", "rows", "laws", "reference")}
@@ -102,7 +111,8 @@ def build_dataset(
 ) -> Dataset:
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
-    Without a ``host``, the device the features are measured on, the target is predicted from shapes alone. By default a
+    Without a ``host``, the device the features are measured on, the target is predicted from shapes alone. Where the
+    target is `hardware.EVERY`, host and target differ from row to row (`table.problems.pair_each`). By default a
     ``group`` is the column of that name where every row has it, else that of each operator. Features that match a shell
     pattern of ``without`` are left out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with
     the metric; no problem is common; or a column is missing.
@@ -116,23 +126,34 @@ def build_dataset(
             unknown = {**unknown, **others}
         recipe, X = learn_matrix(rows, None, target, metric, without)
         return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
-    pairs = pair(frame, host.name, target.name, metric=metric)
+    if target == EVERY:
+        rows, counts = one_per_problem(rows_of(frame, target.name), metric)
+        rows, others = _of_known_devices(rows)
+        if host != EVERY and not rows["device"].eq(host.name).any():
+            rows_of(frame, host.name)  # says so where it has no rows at all
+            raise DataError(f"no row of {host.name} is left: its peak at their precision is not published")
+        pairs = pair_each(rows, None if host == EVERY else {host.name}, metric=metric)
+        told = [*pairs.report["remarks"], *others.get("remarks", ())]
+        unknown = {**counts, **unknown, "remarks": told}
+    else:
+        pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
     recipe, X = learn_matrix(pairs.paired, host, target, metric, without)
     work = work_of(pairs.paired)
     host_values = positive(pairs.paired, HOST + metric)
-    laws, notes = scaling_laws(metric, work, host_values, host, target)
+    laws, notes = scaling_laws(metric, work, host_values, host, target, pairs.paired)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
-    others, unlike = _unpaired(pairs.target_only, recipe, group, own)
+    unpaired, unlike = (None, 0) if target == EVERY else _unpaired(pairs.target_only, recipe, group, own)
     report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
+    scaled = laws.get(BETWEEN_MANY) if target == EVERY else None
     return Dataset(
         X=X,
         y=y,
         groups=groups_of(pairs.paired, group, own),
         rows=_described(pairs.paired, work, host),
         laws=laws,
-        reference=pd.Series(host_values, name="host"),
-        unpaired=others,
+        reference=pd.Series(host_values, name="host") if scaled is None else scaled,
+        unpaired=unpaired,
         host=host,
         target=target,
         metric=metric,
@@ -152,6 +173,10 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     if unknown.all() or not unknown.any():
         return frame, {}
     return frame[~unknown].reset_index(drop=True), {"without_operator": int(unknown.sum())}
+
+
+BETWEEN_MANY = "roofline scaling"
+"""The law that stands for the host's time where rows have many targets: a ratio is not the same for all of them."""
 
 
 def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -251,18 +276,22 @@ class KnownGroups:
     by: tuple[str, ...] | None  # as `Dataset.group_by`
     names: frozenset[str]
     devices: frozenset[str] = frozenset()  # of a run over all devices those that were trained; of others none
+    hosts: frozenset[str] = frozenset()  # and from whose measurements; of a run without many hosts none
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
         """Return the groups of a data set."""
         devices = dataset.rows["device"].unique() if dataset.target == EVERY else ()
-        return cls(dataset.group_by, frozenset(map(str, pd.unique(dataset.groups))), frozenset(map(str, devices)))
+        hosts = dataset.rows[HOST_DEVICE].unique() if dataset.host == EVERY else ()
+        known = (frozenset(map(str, names)) for names in (pd.unique(dataset.groups), devices, hosts))
+        return cls(dataset.group_by, *known)
 
     def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
 
-        A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker of one. A ``target``
-        is one GPU of the user's own, never trained whatever its name, that all rows are asked of.
+        A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker of one; `OTHER_HOST`
+        is that of a row whose host was none. A ``target`` is one GPU of the user's own, never trained whatever its
+        name, that all rows are asked of.
         """
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
@@ -275,14 +304,18 @@ class KnownGroups:
             return SIBLING if any(gpu.family == one.family for one in seen) else STRANGER
 
         if target != EVERY:
-            return np.full(len(rows), near(target), dtype=object)
-        names = rows["device"].unique()
-        found = {name: "" if name in self.devices else near(catalogue.get(name)) for name in names}
-        return rows["device"].map(found).to_numpy(dtype=object)
+            nearest = np.full(len(rows), near(target), dtype=object)
+        else:
+            names = rows["device"].unique()
+            found = {name: "" if name in self.devices else near(catalogue.get(name)) for name in names}
+            nearest = rows["device"].map(found).to_numpy(dtype=object, copy=True)
+        if self.hosts:
+            nearest[~rows[HOST_DEVICE].isin(self.hosts).to_numpy()] = OTHER_HOST
+        return nearest
 
     def holds(self, rows: pd.DataFrame) -> BoolArray:
         """Return whether each row, of operators that are known, is of a trained group; False where it states none."""
-        needed = ["group"] if self.by == () else list(self.by or ())
+        needed = ["group"] if self.by == () else ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
         there = np.full(len(rows), all(name in rows for name in needed))
         if there.any() and needed:
             there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
@@ -293,15 +326,16 @@ class KnownGroups:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
-        devices = {"devices": sorted(self.devices)} if self.devices else {}
-        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names), **devices}
+        devices = {"devices": self.devices, "hosts": self.hosts}
+        kept = {name: sorted(each) for name, each in devices.items() if each}
+        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names), **kept}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError or TypeError where it is damaged."""
         by = saved["by"]
-        names, devices = (frozenset(map(str, said)) for said in (saved["names"], saved.get("devices", ())))
-        return cls(None if by is None else tuple(map(str, by)), names, devices)
+        every = (saved["names"], saved.get("devices", ()), saved.get("hosts", ()))
+        return cls(None if by is None else tuple(map(str, by)), *(frozenset(map(str, said)) for said in every))
 
 
 def has_groups(rows: pd.DataFrame) -> bool:
@@ -311,8 +345,10 @@ def has_groups(rows: pd.DataFrame) -> bool:
 
 DEVICE_FAMILY = "device_family"
 """Column that rows can be grouped by without having it: the family of the device that each names."""
+BY_DEVICE = (("device",), (DEVICE_FAMILY,))  # columns that make a group of all rows of a device
 SIBLING, STRANGER, FOREIGN = "sibling", "stranger", "foreign"
 """A device that was not trained: one of its family was; none of its family, but one of its maker; none of its maker."""
+OTHER_HOST = "other host"  # a row of a run with many hosts that was measured on none of them
 
 
 def with_device_family(rows: pd.DataFrame) -> pd.DataFrame:

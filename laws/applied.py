@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,7 +22,7 @@ from . import law as find_law
 from .base import HOST_LINK, DeviceLaw, Law, Pair, Rows
 from .board_power import Energy
 from .computation import ROOFLINE
-from .rates import chosen, each_gpu, memory_us, where_published
+from .rates import chosen, each_gpu, each_pair, memory_us, where_published
 from .serving_steps import steps
 
 _NAMED = tuple(find_law(name) for name in LAWS)
@@ -44,15 +44,22 @@ OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
 
 
 def scaling_laws(
-    metric: str, work: Work, host_values: np.ndarray, host: GPU, target: GPU
+    metric: str, work: Work, host_values: np.ndarray, host: GPU, target: GPU, rows: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
 
     `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the unit of the metric;
     none for a metric without laws; NaN in rows whose law needs a figure that is not published. The notes say for each
-    law with such rows, which figures those are.
+    law with such rows, which figures those are. Where host or target is `hardware.EVERY`, ``rows`` name their own
+    (`rates.each_pair`).
     """
     laws = SCALING.get(metric, {})
+    if rows is not None and EVERY_GPU in (host, target):
+        parts = [
+            (own, scaling_laws(metric, work.take(own), host_values[own], here, there))
+            for here, there, own in each_pair(rows, host, target)
+        ]
+        return _joined(parts, len(work), list(laws))
     ratios, notes = _table(work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()})
     return ratios.mul(host_values, axis=0), notes
 
@@ -68,14 +75,8 @@ def own_laws(
     if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
     if rows is not None and gpu == EVERY_GPU:
-        laws = pd.DataFrame(np.nan, pd.RangeIndex(len(work)), list(OF_ONE.get(metric, {})))
-        notes = dict[str, list[str]]()
-        for one, own in each_gpu(rows, gpu):
-            part, lacking = own_laws(metric, work.take(own), one)
-            laws.iloc[own] = part.to_numpy()
-            for name, why in lacking.items():
-                notes.setdefault(name, []).append(why)
-        return laws, {name: "; ".join(dict.fromkeys(why)) for name, why in notes.items()}
+        parts = [(own, own_laws(metric, work.take(own), one)) for one, own in each_gpu(rows, gpu)]
+        return _joined(parts, len(work), list(OF_ONE.get(metric, {})))
     return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
 
 
@@ -91,6 +92,18 @@ def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None
         return None
     whole = complete(rows)
     return steps(whole, gpu).law(metric, numbers(whole, "output_len")[0])
+
+
+def _joined(
+    parts: Sequence[tuple[np.ndarray, tuple[pd.DataFrame, dict[str, str]]]], count: int, names: list[str]
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return what laws say of parts of so many rows, by their positions, as of all; NaN in rows of no part."""
+    laws, notes = pd.DataFrame(np.nan, pd.RangeIndex(count), names), dict[str, list[str]]()
+    for own, (part, lacking) in parts:
+        laws.iloc[own] = part.to_numpy()
+        for name, why in lacking.items():
+            notes.setdefault(name, []).append(why)
+    return laws, {name: "; ".join(dict.fromkeys(why)) for name, why in notes.items()}
 
 
 def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ from ..errors import DataError, NotPublishedError
 from ..hardware import EVERY, GPU, all_gpus
 from ..operators.operators import Work
 from ..remarks import Remark, remark
+
+HOST_DEVICE: Final = "host_device"
+"""Of rows with many hosts: the GPU that measured what their columns ``host_*`` hold."""
 
 
 def each_gpu(rows: pd.DataFrame, target: GPU) -> list[tuple[GPU, NDArray[np.intp]]]:
@@ -38,6 +41,20 @@ def on_each(
     for gpu, own in each_gpu(rows, target):
         values[own] = formula(work.take(own), gpu)
     return values
+
+
+def each_pair(rows: pd.DataFrame, host: GPU, target: GPU) -> list[tuple[GPU, GPU, NDArray[np.intp]]]:
+    """Return the hosts and targets of rows, and the positions of the rows of each pair of them.
+
+    As `each_gpu`; where the host is `hardware.EVERY`, it is the GPU of the catalogue that `HOST_DEVICE` names.
+    """
+    of_host = rows[[]].assign(device=rows[HOST_DEVICE]) if host == EVERY else rows
+    sides, found = each_gpu(rows, target), []
+    for own, there in each_gpu(of_host, host):
+        for gpu, here in sides:
+            if len(both := np.intersect1d(there, here, assume_unique=True)):
+                found.append((own, gpu, both))
+    return found
 
 
 def peaks(work: Work, gpu: GPU) -> FloatArray:

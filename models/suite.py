@@ -215,10 +215,14 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
 def additive_base(data: Columnar) -> AdditiveTime:
     """Return overhead + work on the target + the host's time (without a host: tiles and their depth), by operator.
 
+    Between many GPUs the host's time counts as it is and as rooflines scale it.
+
     Of kernels whose work is unknown, work-items and rounds of workgroups stand for it. What does not grow with the work
     is a sum of shares that do not either: how well the tiles fill the target, and what the host measured.
     """
-    others = (data.host_time,) if data.host else ("tiles.target_us", "one_tile.target_us")
+    others = ("tiles.target_us", "one_tile.target_us")
+    if data.host:
+        others = (data.host_time, *(["law.roofline_us"] if data.devices else []))
     wanted = ("compute.target_us", "memory.target_us", *others)
     if not data.grows:
         filled = ("wave_efficiency.target", "best_tile_efficiency.target", "tile_efficiency")

@@ -27,7 +27,7 @@ from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..errors import DataError
 from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
-from ..hardware import GPU
+from ..hardware import EVERY, GPU
 from ..laws.applied import KEPT, by_law
 from ..laws.base import Overhead, Pair, Rows
 from ..laws.rates import chosen
@@ -190,15 +190,16 @@ DURATION = "duration_us"
 def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: TrainedModel) -> pd.DataFrame:
     """Return the factor of each activity: the predicted time of its call on the target over the measured one.
 
-    The run was trained for the two devices, or for the target from shapes alone; a DataError says that it was trained
-    for others, or does not predict durations. Activities are those of a dispatch table with classes and work.
+    The run was trained for the two devices, or for the target from shapes alone, or for many targets; a DataError says
+    that it was trained for others, or does not predict durations. Activities are those of a dispatch table with classes
+    and work.
 
     The columns are `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a
     kernel or dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows,
     else (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
     """
-    trained, of = run.recipe.host, run.recipe.target.name
-    if ((trained or host).name, of) != (host.name, target.name):
+    trained, of, many = run.recipe.host, run.recipe.target.name, run.recipe.target == EVERY
+    if ((trained or host).name, of) != (host.name, target.name) and not (many and trained in (None, EVERY, host)):
         way = f"from {trained.name} to {of}" if trained else f"for {of}"
         raise DataError(f"the run was trained {way}, not from {host.name} to {target.name}: give another run")
     if run.recipe.metric != DURATION:
@@ -214,7 +215,11 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
         known = rows[usable].reset_index(drop=True)
         _, first, code = np.unique(problem_ids(known, kernel=True), return_index=True, return_inverse=True)
         median = known.groupby(code)[DURATION].median().to_numpy()
-        predicted = run.predict(known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True), LEVEL)
+        asked = known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
+        if many:
+            run, word = run.of_target(target)
+            asked = run.asked_of(asked.assign(device=host.name), word)
+        predicted = run.predict(asked, LEVEL)
         factor = predicted["predicted"].to_numpy(dtype=float) / median
         applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -94,6 +94,13 @@ _NEXT: Final = {
 }
 
 
+def _next(outcome: Outcome, facts: CheckFacts) -> str:
+    """Say which command goes on: a run is not corrected by another GPU, or by one of many."""
+    if outcome is Outcome.SHIFTED and facts.target != facts.trained_target:
+        return f"multiply what it says of {facts.target} by the factor, or train with these rows"
+    return _NEXT[outcome]
+
+
 def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None) -> Document:
     """Return what new measurements say of a run, for terminal, page and machines.
 
@@ -112,6 +119,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
         if facts.unsaved
         else []
     )
+    then = [] if facts.all_trained or facts.saved else [upcoming(_next(found.outcome, facts))]
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
@@ -148,7 +156,7 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
             *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
-        closing=[*unsaved, *([upcoming(_NEXT[found.outcome])] if not (facts.all_trained or facts.saved) else [])],
+        closing=[*unsaved, *then],
         data=_json(found, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 
@@ -183,12 +191,15 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
             f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} % intervals "
             f"(binomial test with {test.rows:.0f} independent rows: p = {test.p_value:.2g})"
         )
+    if found.without_interval:
+        count = counted(found.without_interval, "row")
+        said.append(f"{count} of {found.score.n} have no interval: nothing was promised of them")
     if found.growth is not None:
         growth = found.growth
         said.append(f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})")
     if facts.target != facts.trained_target:
         said.append(f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s")
-    if facts.host != facts.trained_host:
+    if facts.host != facts.trained_host != EVERY.name:
         replaced = f"from {facts.host} in place of {facts.trained_host} the error is"
         if facts.other_e_out is not None and facts.own_e_out is not None:
             instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"

@@ -47,7 +47,7 @@ from .formats import (
 )
 from .predictions import workload
 from .run_folder import simplest
-from .training import left_out, metric, title
+from .training import asked, left_out, metric, title
 
 SCHEMA: Final = 1
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
@@ -114,7 +114,7 @@ def _choice(names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: S
         return "either run will do, or more measured rows tell them apart"
     better = [names[difference < 0] for difference in told]
     if len(set(better)) == 1:
-        return f"flopcast predict {better[0]} NEW.csv"
+        return f"flopcast predict {better[0]} NEW.csv{asked(metrics[names.index(better[0])]['data'])}"
     return "predict with the run that errs less on rows like yours"
 
 

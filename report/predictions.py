@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import few
+from ..hardware import EVERY
 from ..models.explanation import Part
 from ..operators.operators import OPS
 from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
@@ -85,6 +86,7 @@ BASES = {
     "known group": "of trained groups: intervals as learnt from new rows of known groups",
     "new group": "of new groups: intervals as learnt from groups left out",
     "new device": "of devices that were not trained: intervals, if any, as learnt from devices left out",
+    "new host": "measured on devices that were no hosts in training: no intervals",
     "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
     "rule": "of them far outside the trained range: a simple rule",
     "law": "of them never trained: the law at trained rates, a rough figure",
@@ -184,7 +186,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
     width = report["median_relative_width"]
     spread = f"{100 * report['level']:g} % intervals: " + (
-        "no bound known at this level" if width is None else f"median width {share(width)}"
+        "no bound known at this level, or of such rows" if width is None else f"median width {share(width)}"
     )
     more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
@@ -203,15 +205,18 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
     measured = report["metric"] if report["host"] is not None and report["metric"] in frame else None
-    figures = (*([measured] if measured else []), *prediction_columns(report["metric"]).values())
+    figures, hosts = (*([measured] if measured else []), *prediction_columns(report["metric"]).values()), list[str]()
+    if report["host"] == EVERY.name:
+        hosts = ["device"]
     found = [
         Row(
-            (workload(row), *(figure(row[name]) for name in figures), row["reason"]), "warning" if row["reason"] else ""
+            (workload(row), *(row[name] for name in hosts), *(figure(row[name]) for name in figures), row["reason"]),
+            "warning" if row["reason"] else "",
         )
         for row in frame.head(_ROWS).to_dict("records")
     ]
-    numbers = ([str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]
-    heads = (Column("workload", "cut", most=_WORKLOAD), *columns(numbers=numbers))
+    numbers = (["measured" if hosts else str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]
+    heads = (Column("workload", "cut", most=_WORKLOAD), *columns(*(["on"] if hosts else []), numbers=numbers))
     return Table((*heads, Column("unlike training, or not predicted", "cut")), found)
 
 
@@ -280,6 +285,7 @@ _BASES: Final = {
     "known group": "the model, of a group that was trained",
     "new group": "the model, of a group that was not trained",
     "new device": "the model, on a device that was not trained",
+    "new host": "the model, from a device that was no host in training",
     "beyond": "the model, outside the range of its operator",
     "blend": "a blend of model and simple rule",
     "rule": "a simple rule",
@@ -388,6 +394,8 @@ def sentence(found: Explained) -> str:
     answer, unit = found.answer, quantity(found.metric).unit
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
     told = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
+    if not known(answer["lower"]):
+        told = "No interval is known of such a row; "
     told += f"answered by {_BASES[str(answer['basis'])]}"
     if answer["basis"] in ("blend", "rule") or abs(found.alone / answer["predicted"] - 1) > 1e-9:
         told += f" (the model alone says {figure(found.alone)} {unit})"

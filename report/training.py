@@ -20,6 +20,7 @@ from msgspec import to_builtins
 from scipy.stats import kendalltau
 
 from ..errors import few
+from ..hardware import EVERY
 from ..remarks import Remark
 from ..sealing import Manifest
 from ..table.irregular import times
@@ -120,7 +121,7 @@ def training_document(
             Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(model, run))], medium="terminal"),
+            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(data, model, run))], medium="terminal"),
             Facts(facts, medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
         ],
@@ -129,6 +130,7 @@ def training_document(
             Section("What if", what_if, "what-if"),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
+            *([_pairs(metrics["pairs"], every=every)] if metrics.get("pairs") else []),
             _intervals(metrics.get("intervals") or {}, every=every),
             Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
@@ -212,6 +214,8 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
 def title(data: Metrics) -> str:
     """Name the prediction: ``MI300X → MI355X``, or ``MI300X, new workloads`` where host and target are one."""
     host, target = data.get("host"), data.get("target") or "?"
+    if host == target == EVERY.name:
+        return f"{host} → every other"
     return f"{host} → {target}" if host and host != target else f"{target}, new workloads"
 
 
@@ -235,7 +239,7 @@ def scheme(cv: Metrics) -> str:
 
 def counts(data: Metrics) -> list[tuple[str, str]]:
     """Return what the model was trained on, as (label, value)."""
-    paired = bool(data.get("host")) and data.get("host") != data.get("target")
+    paired = data.get("host") not in (None, data.get("target")) or data.get("host") == EVERY.name
     found = [
         ("pairs of host and target" if paired else "workloads", data.get("n")),
         ("groups", data.get("groups")),
@@ -401,12 +405,18 @@ def _trust(metrics: Metrics) -> list[str]:
     return said
 
 
-def _next(model: Metrics | None, run: Path | None) -> list[str]:
+def _next(data: Metrics, model: Metrics | None, run: Path | None) -> list[str]:
     """Say which commands go on from a saved run."""
     if not model or run is None:
         return []
     at = shlex.quote(str(run))
-    return [f"Next: flopcast predict {at} NEW.csv; flopcast show {at} --all for every model, feature and group."]
+    more = f"flopcast show {at} --all for every model, feature and group"
+    return [f"Next: flopcast predict {at} NEW.csv{asked(data)}; {more}."]
+
+
+def asked(data: Metrics) -> str:
+    """Return what `predict` must be told beside the run and the rows."""
+    return " --target GPU" if data.get("host") and data.get("target") == EVERY.name else ""
 
 
 def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool) -> Section:
@@ -530,6 +540,20 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     first = f"The {TOP} groups with the largest error, of {len(worst)}" if len(worst) > TOP else "Worst first"
     drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
+
+
+def _pairs(pairs: Sequence[Metrics], *, every: bool) -> Section:
+    """Show the error from each host to each target, worst first."""
+    cells = [(row["host"], row["target"], f"{row['n']:,}", number(row["e_out"])) for row in pairs]
+    heads = columns("from", "to", numbers=("rows", "E_out, %"))
+    caption, folded = "pairs of GPUs with the largest error", f"All {len(pairs)} pairs as a table"
+    medium: Medium = "both" if every else "page"
+    return Section(
+        "Error from each GPU to each other",
+        [Table(heads, rows(cells), caption, shown=_WORST, folded=folded, medium=medium)],
+        "pairs",
+        "Pairs",
+    )
 
 
 def _inside(row: Metrics) -> str:

@@ -17,8 +17,10 @@ import pandas as pd
 from ..arrays import BoolArray, FloatArray
 from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
+from ..laws.rates import HOST_DEVICE
 from ..operators.operators import OPS
 from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, quantity
+from ..table.problems import HOST
 from .document import Part, Sliders, Table, columns, lines, rows
 from .formats import significant
 
@@ -36,6 +38,8 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     host = model.recipe.host
     if any(COUNTER in name for name in model.recipe.columns):
         return []
+    if HOST_DEVICE in measured:  # one host and one target of many
+        measured = measured[_most_frequent(measured[[HOST_DEVICE, "device"]])]
     words = [name for name in measured if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND]
     kind = measured[_most_frequent(measured[words])] if words else measured
     of_op = OPS[str(kind["op"].iloc[0])].dims
@@ -69,6 +73,8 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     """Return a slider over the dimension with the most values and a list of the others, where the host was measured."""
     assert model.recipe.host is not None
     host, metric, label = model.recipe.host.name, model.recipe.metric, quantity(model.recipe.metric).label
+    if HOST_DEVICE in kind:
+        host, told = str(kind[HOST_DEVICE].iloc[0]), f"{told}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())
     others = [name for name in varied if name != slider]
     shapes = list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index) if others else [()]
@@ -76,9 +82,8 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     values = _some(np.unique(kind[slider]), CHOICES // len(shapes))
     rows_of = kind.groupby([*others, slider])[metric].median().rename("observed").reset_index()
     one = kind.drop_duplicates([*others, slider]).merge(rows_of, on=[*others, slider])
-    asked = model.as_asked(one)
-    answers, _ = model.answer(asked, LEVEL)
-    facts = zip(answers.to_dict("records"), one["observed"], asked[metric], strict=True)
+    answers, _ = model.answer(model.as_asked(one), LEVEL)
+    facts = zip(answers.to_dict("records"), one["observed"], one[HOST + metric], strict=True)
     found = dict(zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True))
     lacking: Part = Table(columns("", label), rows([("predicted", f"none: {host} was not measured here")]))
     choices, first = list[list[Part]](), None

@@ -1,13 +1,13 @@
 """Rows of the measurement table that are the same problem: numbered, repeats merged, the fastest kernel chosen, paired.
 
 `problem_ids` says which rows are the same problem; `pair` brings together what the host and the target measured on it,
-and says what found no partner.
+and says what found no partner; `pair_each` does so for many targets at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,6 +17,7 @@ import pandas as pd
 
 from ..errors import DataError, few
 from ..hardware import EVERY
+from ..laws.rates import HOST_DEVICE
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_arrow, as_numbers
 from ..remarks import remark
@@ -331,6 +332,8 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
     """
     if host == target:
         raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")
+    if EVERY.name in (host, target):
+        raise DataError("host and target must be one device each")
     host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
     target_rows, target_counts = one_per_problem(rows_of(frame, target), metric)
     ids = problem_ids(pd.concat([host_rows, target_rows], ignore_index=True), device=False)
@@ -365,6 +368,46 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         **{name: host_counts[name] + target_counts[name] for name in host_counts},
     }
     return Pairs(beside(paired, mates, metric), target_only, host_only, report)
+
+
+def pair_each(rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str = "duration_us") -> Pairs:
+    """Pair rows of many devices, of `one_per_problem`, with what a host measured on their problem (`HOST_DEVICE`).
+
+    That is another device, one of ``hosts`` (None: any), drawn at random for each row, always in the same way, from
+    those that measured the problem. Raises DataError where no host has rows, or no row has a partner.
+    """
+    devices, ids = rows["device"].to_numpy(dtype=object), problem_ids(rows, device=False)
+    able = np.ones(len(rows), dtype=bool) if hosts is None else np.isin(devices, list(hosts))
+    mates, draws = np.flatnonzero(able), np.random.default_rng(0)
+    order = mates[np.lexsort((draws.random(len(mates)), ids[mates]))]  # those of a problem together, shuffled
+    first, sizes = np.searchsorted(ids[order], ids), np.bincount(ids[mates], minlength=ids.max() + 1)[ids]
+    start, mate = draws.random(len(rows)), np.full(len(rows), -1)
+    for step in range(2):  # a random one of them, or the next: each device has one
+        left = np.flatnonzero((mate < 0) & (step < sizes))
+        places = first[left] + (np.floor(start[left] * sizes[left]).astype(int) + step) % sizes[left]
+        mate[left] = np.where(order[places] != left, order[places], -1)
+    paired = np.flatnonzero(mate >= 0)
+    if not len(paired):
+        what = "two devices" if hosts is None else f"{few(hosts)} and another device"
+        raise DataError(f"no problem was measured on {what}: there are {few(sorted(set(devices)))}")
+    beside_them = rows.iloc[mate[paired]].reset_index(drop=True)
+    found = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
+    alone = rows[(mate < 0) & (~able if hosts is not None else True)].reset_index(drop=True)
+    lost = {str(name): count for name, count in alone["device"].value_counts().items()}
+    whole = [name for name in lost if name not in set(found["device"])]
+    text = f"no host measured what {', '.join(whole)} did: left out ({sum(lost[name] for name in whole)} rows)"
+    return Pairs(
+        found.assign(**{HOST_DEVICE: beside_them["device"].to_numpy()}),
+        alone,
+        rows.iloc[:0],
+        {
+            "host_rows": len(mates),
+            "target_rows": len(rows),
+            "pairs": len(paired),
+            "target_only": len(alone),
+            "remarks": [remark("devices-without-pairs", text, devices=tuple(whole))] if whole else [],
+        },
+    )
 
 
 def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:

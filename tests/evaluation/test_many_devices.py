@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
-from flopcast.errors import DataError, ParameterError
+from flopcast.errors import DataError
 from flopcast.features.matrix import KnownGroups, build_dataset, groups_of
 from flopcast.hardware import EVERY, find
 from flopcast.tests.report.pages import printed
@@ -121,6 +121,12 @@ def test_new_devices_have_the_intervals_of_devices_left_out(run: fc.Run, tmp_pat
     assert known["lower_us"].notna().all()
 
 
+def test_a_gpu_of_a_trained_family_is_of_a_known_group() -> None:
+    """Its rows have the intervals of shuffled rows, and not those of whole families left out."""
+    families = fc.train(measured(*TRAINED), target="all", group="device_family", models="Additive", jobs=1)
+    assert "known group" in set(families.predict(measured("MI300X", rows=20, seed=2))["basis"])
+
+
 def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() -> None:
     run = fc.train(measured("MI300X", "H100 SXM5", rows=60), target="all", models="Additive", jobs=1)
     found = run.predict(measured("L40S", rows=3))
@@ -132,11 +138,6 @@ def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() 
     assert "Foo 9" in unknown["reason"].iloc[1]
     with pytest.raises(DataError, match=r"no GPU 'A100' is known: say which of 'A100 40GB PCIe', .* 'A100 80GB SXM4'"):
         run.predict(measured("MI300X", rows=2).assign(device="A100"))
-
-
-def test_a_host_has_no_place_beside_all_devices() -> None:
-    with pytest.raises(ParameterError, match="host"):
-        fc.train(measured("MI300X", "L40S"), host="MI300X", target="all")
 
 
 def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Path) -> None:

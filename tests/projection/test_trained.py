@@ -11,6 +11,7 @@ from flopcast.api.training import train
 from flopcast.errors import DataError
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.features.recipe import FeatureRecipe
+from flopcast.hardware import find
 from flopcast.projection.kernel_laws import compute_factors, predicted_factors
 from flopcast.remarks import remark
 from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
@@ -104,6 +105,29 @@ def test_beyond_the_target_of_the_run_the_law_goes_on(run: TrainedModel) -> None
     assert found["why"][0] == (remark("carried-on-by-law", gpu="Halfchip", law="roofline"),)
     with pytest.raises(DataError, match="Roundchip to Halfchip"):
         compute_factors(table, HOST, fast, "roofline", run=run)
+
+
+def test_a_run_over_many_gpus_stands_for_any_of_them(tmp_path: Path) -> None:
+    """With hosts it tells by the time of the call, from shapes alone by what the target takes; of one's own GPU too."""
+    parts, cells = [], pd.read_csv(measured(tmp_path)).query("device == @HOST.name")
+    luck = np.random.default_rng(0).lognormal(0, 0.5, len(cells))
+    for name, slower in (("MI300X", 1.0), ("MI325X", 1.2), ("MI355X", 0.5), ("MI350X", 0.6)):
+        parts.append(cells.assign(device=name, duration_us=3 * slower * luck * cells["duration_us"]))
+    call = activities(gemm(2048, 1024, 2048, us=9 * host_us(2048, 1024, 2048)))
+    own, factors = replace(find("MI355X"), name="Mine", memory_bw_gbs=16000.0), []
+    for place, host in enumerate(("all", None)):
+        found = train(pd.concat(parts), host=host, target="all", models="BoostedTrees/Residual", jobs=1)
+        found.save(tmp_path / str(place))
+        many = TrainedModel.load(tmp_path / str(place))
+        there, mine = (predicted_factors(call, find("MI300X"), gpu, many) for gpu in (find("MI355X"), own))
+        assert there["why"].tolist() == [()]
+        assert mine["factor"].notna().all()
+        factors.append(there["factor"][0])
+    assert factors[0] == pytest.approx(0.5, rel=0.2)
+    assert factors[1] < factors[0]  # shapes alone know nothing of what made this call take so long
+    one = replace(many, recipe=replace(many.recipe, host=find("MI325X")))
+    with pytest.raises(DataError, match="MI325X to every GPU"):
+        predicted_factors(call, find("MI300X"), find("MI355X"), one)
 
 
 def test_a_run_for_other_devices_is_refused(run: TrainedModel) -> None:
