@@ -118,7 +118,7 @@ def deploy(
     inside = _within(dataset, predicted, result.folds, scheme)
     within = drawn(inside, LEARNT)
     known = dataset.y[within], predicted[within], _alike(dataset, within, scheme)
-    learnt = learn_difficulty(dataset.X, *known, scheme, rows=within)
+    learnt = learn_difficulty(dataset.X, *known, scheme, rows=within, devices=_devices(dataset, within, scheme))
     outside = partial(learn_beyond, candidate=best, scheme=scheme, predicted=predicted, learnt=learnt, within=within)
     told = {scheme: {"known": (inside, learnt)}}
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
@@ -347,10 +347,10 @@ def _calibrated(
     seen = drawn(within, LEARNT)
     y, groups = dataset.y[seen], dataset.groups[seen].astype(str)
     whole, predicted, folds = predicted, predicted[seen], folds[seen]
-    alike = _alike(dataset, seen, scheme)
+    alike, of = _alike(dataset, seen, scheme), {"rows": seen, "devices": _devices(dataset, seen, scheme)}
     with one_thread():  # many small products: threads would wait for each other
-        learnt = known[1] if known else learn_difficulty(dataset.X, y, predicted, alike, scheme, rows=seen)
-        lower, upper = held_out_limits(dataset.X, y, predicted, alike, folds, LEVEL, scheme, rows=seen)
+        learnt = known[1] if known else learn_difficulty(dataset.X, y, predicted, alike, scheme, **of)
+        lower, upper = held_out_limits(dataset.X, y, predicted, alike, folds, LEVEL, scheme, **of)
     difficulty, scale = (None, None) if learnt is None else (learnt.difficulty, learnt.scale)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
@@ -376,6 +376,13 @@ def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
     if scheme == "grouped" or dataset.group_by not in BY_DEVICE:
         return dataset.groups[rows].astype(str)
     return groups_of(dataset.rows[rows]).astype(str)
+
+
+def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | None:
+    """Return the device of each of the rows, where they are of many and all of these are trained: some are harder."""
+    if dataset.target != EVERY or (scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}):
+        return None
+    return dataset.rows["device"].to_numpy(dtype=str)[rows]
 
 
 def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: str) -> BoolArray:

@@ -287,7 +287,7 @@ def learn_beyond(
     dataset, predicted, within = dataset.taken(some), predicted[some], within[some]
     near = np.ones(len(dataset))
     if learnt is not None:
-        near = learnt.difficulty.scale(dataset.X, predicted)
+        near = learnt.difficulty.scale(dataset.X, predicted, dataset.rows.get("device"))
         near[within] = learnt.scale[told]
     ends, unpaired = _ends(dataset)
     if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:

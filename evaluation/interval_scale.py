@@ -35,6 +35,9 @@ _SMALLEST: Final = 0.05  # quantile of |r| under which residuals count as that: 
 _FAR: Final = 300.0  # logarithm of a scale beyond which it, and what it widens, would overflow
 _TOLD: Final = 3  # features named
 _EXACT: Final = 1e-6  # |r| under which it is rounding
+ON_DEVICE: Final = "on device="
+"""How columns begin that say which device a row is told of, in models over many devices."""
+LEAST_OF_DEVICE: Final = 100  # rows of a device that tell how difficult it is
 _AT_ONCE: Final = 100_000  # rows of which all columns are held once more
 _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
 
@@ -55,12 +58,14 @@ class Difficulty:
     low: float = 0.0
     high: float = np.inf
 
-    def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
-        """Return the difficulty of rows, (n,), from their features (n × p) and predictions (n,); > 0."""
+    def scale(self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None) -> FloatArray:
+        """Return the difficulty of rows, (n,), from their features (n × p), predictions and devices (n,); > 0."""
         p, found = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
+        named = None if devices is None else np.asarray(devices, dtype=object)
         for first in range(0, len(X), _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
-            found[rows] = self._scale(_columns(X.iloc[rows], self.names, p[rows]))
+            own = None if named is None else named[rows]
+            found[rows] = self._scale(_columns(X.iloc[rows], self.names, p[rows], devices=own))
         return found
 
     def _scale(self, columns: FloatArray) -> FloatArray:
@@ -92,9 +97,9 @@ class Spread:
     intervals: ConformalIntervals
     difficulty: Difficulty | None  # None where rows have one radius
 
-    def scale(self, X: pd.DataFrame, predicted: ArrayLike) -> FloatArray:
+    def scale(self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None) -> FloatArray:
         """Return how many times as wide the interval of each row is, (n,), as `Difficulty.scale`."""
-        return np.ones(len(X)) if self.difficulty is None else self.difficulty.scale(X, predicted)
+        return np.ones(len(X)) if self.difficulty is None else self.difficulty.scale(X, predicted, devices)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
@@ -134,15 +139,17 @@ def learn_difficulty(
     scheme: str,
     *,
     rows: BoolArray | None = None,
+    devices: ArrayLike | None = None,
 ) -> Learnt | None:
     """Learn how difficult rows are from predictions out of fold under ``scheme``.
 
     ``observed``, ``predicted`` and ``groups`` are (n,), X has n rows, or more of which ``rows`` says which are meant
-    (which saves a copy). None where intervals of one radius are as good, or there are fewer than ten groups.
+    (which saves a copy). ``devices`` (n,) are those that the rows are told of, where one may be harder than another.
+    None where intervals of one radius are as good, or there are fewer than ten groups.
     """
     y, p = np.asarray(observed, float), np.asarray(predicted, float)
-    names = _names(X)
-    return _learn(names, _columns(X, names, p, rows), y, p, np.asarray(groups), scheme)
+    names = _names(X, devices)
+    return _learn(names, _columns(X, names, p, rows, devices), y, p, np.asarray(groups), scheme)
 
 
 def _learn(
@@ -190,14 +197,15 @@ def held_out_limits(
     scheme: str,
     *,
     rows: BoolArray | None = None,
+    devices: ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper end of every row's interval, (n,): difficulty and radius both learnt without its fold.
 
     ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
-    features, own_groups = _names(X), np.asarray(groups)
-    columns = _columns(X, features, p, rows)
+    features, own_groups = _names(X, devices), np.asarray(groups)
+    columns = _columns(X, features, p, rows, devices)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
@@ -225,9 +233,11 @@ def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDA
     return Difficulty(names, middle, spread, coef, intercept)
 
 
-def _names(X: pd.DataFrame) -> tuple[str, ...]:
+def _names(X: pd.DataFrame, devices: ArrayLike | None = None) -> tuple[str, ...]:
     """Return the features that tell of a row; which search chose the host's kernel tells groups apart (`Transfer`)."""
-    return tuple(name for name in map(str, X.columns) if not name.startswith(HOST_CAMPAIGN))
+    features = [name for name in map(str, X.columns) if not name.startswith(HOST_CAMPAIGN)]
+    named, counts = np.unique(np.asarray([] if devices is None else devices, str), return_counts=True)
+    return (*features, *(ON_DEVICE + str(name) for name in named[counts >= LEAST_OF_DEVICE]))
 
 
 def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
@@ -236,15 +246,23 @@ def _told(names: tuple[str, ...], columns: FloatArray) -> FloatArray:
 
 
 def _columns(
-    X: pd.DataFrame, names: tuple[str, ...], predicted: ArrayLike, rows: BoolArray | None = None
+    X: pd.DataFrame,
+    names: tuple[str, ...],
+    predicted: ArrayLike,
+    rows: BoolArray | None = None,
+    devices: ArrayLike | None = None,
 ) -> FloatArray:
     """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0.
 
-    With ``rows`` the n are some of those of X.
+    With ``rows`` the n are some of those of X. ``devices`` (n,) are none of the features: a name with `ON_DEVICE` is 1
+    in the rows of one.
     """
     p = np.asarray(predicted, dtype=np.float64)
     columns = np.empty((len(p), len(names) + 1))
     for place, name in enumerate(names):  # one after the other: a wide table is not held several times
+        if name.startswith(ON_DEVICE):
+            columns[:, place] = 0.0 if devices is None else np.asarray(devices, str) == name.removeprefix(ON_DEVICE)
+            continue
         values = X[name].to_numpy(dtype=np.float64)
         values = np.nan_to_num(values if rows is None else values[rows], posinf=0.0, neginf=0.0)
         columns[:, place] = values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))

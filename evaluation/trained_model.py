@@ -28,7 +28,7 @@ from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, f
 from ..table.problems import HOST, beside, codes_of
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
-from .interval_scale import Spread
+from .interval_scale import ON_DEVICE, Spread
 from .intervals import LEVEL, ConformalIntervals
 from .verdicts import Interval
 
@@ -202,6 +202,7 @@ class TrainedModel:
             raise ArtifactError(f"{source} names a prior that is not beside it: train again")
         difficult = [name for one in model.spreads.values() if one.difficulty for name in one.difficulty.names]
         wider = () if model.beyond is None else model.beyond.wider
+        difficult = [name for name in difficult if not name.startswith(ON_DEVICE)]
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
@@ -320,7 +321,8 @@ class TrainedModel:
         else:
             near = self.groups.nearness(rows[able], self.recipe.target)
             trained = np.where(near != "", near, np.where(self.groups.holds(rows[able]), _KNOWN, _NEW))
-        answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level)
+        devices = rows["device"].to_numpy(dtype=str)[able] if self.recipe.target == EVERY else None
+        answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level, devices)
         reasons.extend(outside, known)
         frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
         frame = frame.assign(basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True))
@@ -362,11 +364,18 @@ class TrainedModel:
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
     def _known(
-        self, X: pd.DataFrame, reference: np.ndarray, unlike: Reasons, trained: np.ndarray, level: float
+        self,
+        X: pd.DataFrame,
+        reference: np.ndarray,
+        unlike: Reasons,
+        trained: np.ndarray,
+        level: float,
+        devices: np.ndarray | None = None,
     ) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training.
 
-        ``trained`` (n,) says what is known of each: of a trained group, of a new one, or how near its new device is.
+        ``trained`` (n,) says what is known of each: of a trained group, of a new one, or how near its new device is;
+        ``devices`` (n,) which they are told of, where they are of many.
         """
         check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
@@ -395,7 +404,7 @@ class TrainedModel:
                 continue
             lower[rows], upper[rows] = limits(
                 spread.intervals, predicted[rows], [one[rows] for one in second], level, widen=widen[rows],
-                scale=spread.scale(X[rows], alone[rows]),
+                scale=spread.scale(X[rows], alone[rows], None if devices is None else devices[rows]),
                 outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
             )  # fmt: skip
         elsewhere = np.isin(trained, (SIBLING, STRANGER, FOREIGN))

@@ -206,3 +206,28 @@ def test_a_saved_run_widens_the_intervals_of_difficult_rows(tmp_path: Path) -> N
     width = np.log(found["upper_us"] / found["lower_us"]).to_numpy()
     hard = (asked["m"] >= 32).to_numpy()
     assert np.median(width[hard]) > 4 * np.median(width[~hard])
+
+
+def test_a_device_whose_rows_are_harder_has_wider_intervals() -> None:
+    """No feature tells it: what is asked of one GPU is to be held by its own intervals, not by those of all."""
+    random = np.random.default_rng(0)
+    n = 3000
+    X, devices = pd.DataFrame({"log2.m": random.normal(size=n)}), np.where(np.arange(n) % 60 > 40, "hard", "easy")
+    devices[:: n // 50] = "rare"
+    p, groups = np.exp(random.normal(size=n)), np.arange(n) // 10
+    y = p * np.exp(random.normal(size=n) * np.where(devices == "hard", 0.4, 0.1))
+    folds = np.arange(n) % 5
+    held = {}
+    for named in (None, devices):
+        lower, upper = held_out_limits(X, y, p, groups, folds, 0.9, "kfold", devices=named)
+        held[named is None] = [((lower <= y) & (y <= upper))[devices == one].mean() for one in ("easy", "hard")]
+    assert held[True][1] < 0.75
+    assert min(held[False]) > 0.85
+    learnt = learn_difficulty(X, y, p, groups, "kfold", devices=devices)
+    assert learnt is not None
+    assert [name for name in learnt.difficulty.names if name.startswith("on device=")] == [
+        "on device=easy", "on device=hard",
+    ]  # fmt: skip
+    again = Difficulty.from_dict(json.loads(json.dumps(learnt.difficulty.to_dict())))
+    easy, hard = again.scale(X[:2].iloc[[0, 0]], p[[0, 0]], np.array(["easy", "hard"]))
+    assert hard > 2 * easy
