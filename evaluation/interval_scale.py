@@ -1,12 +1,13 @@
 """How difficult each row is to predict: what makes intervals wider where a model errs more, learnt from its residuals.
 
-The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features and the logarithm of the
-prediction, b the ridge regression of ``log |log(y / f(x))|`` on them, every group of the same weight, or on the
-prediction alone, for which fewer groups are enough. Intervals that are as many times wider (normalised conformal
-prediction, Papadopoulos, Vovk & Gammerman 2011) cover as many rows with less width where difficulty can be told, and
-are worse where it cannot: with few groups it tells groups apart, not rows. So the data decide (`learn_difficulty`):
-rows are scaled only where, on groups that the regression has not seen, the interval score (`intervals.interval_score`)
-falls by more than two standard errors, and by that of the two by which it falls most.
+The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features, the logarithm of the
+prediction and, in models over many devices, which of them the row is told of; b the ridge regression of
+``log |log(y / f(x))|`` on them, every group of the same weight, or on the prediction alone, for which fewer groups are
+enough. Intervals that are as many times wider (normalised conformal prediction, Papadopoulos, Vovk & Gammerman 2011)
+cover as many rows with less width where difficulty can be told, and are worse where it cannot: with few groups it tells
+groups apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that the
+regression has not seen, the interval score (`intervals.interval_score`) falls by more than two standard errors, and by
+that of the two by which it falls most.
 """
 
 from __future__ import annotations
