@@ -293,6 +293,7 @@ def _scored(
     model = run.trained
     target, metric = model.recipe.target, model.recipe.metric
     if target == EVERY:
+        rows_of(frame, device)  # says which devices there are where it is none of them
         rows = one_per_problem(rows_of(frame, EVERY.name), metric)[0]
         if host is not None:
             trained = model.groups.hosts if model.groups else ()

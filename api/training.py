@@ -38,6 +38,7 @@ from ..report.notebook import Figures, framed, notebook_progress
 from ..report.run_folder import REPORT, check_run_folder, read_metrics, read_run, write_run
 from ..report.training import left_out, seal_document, training_document
 from ..report.training import metric as label_of
+from ..report.training import title as title_of
 from ..report.what_if import what_if
 from ..sealing import SIGNATURE, signed_by
 from ..sealing import check as check_seal
@@ -285,7 +286,7 @@ class Run:
 
     def __repr__(self) -> str:
         data, selected = self.metrics["data"], self.selected
-        devices = " → ".join(filter(None, (data["host"], data["target"])))
+        devices = title_of(data) if data["host"] else data["target"]
         best = f"{selected['name']}, E_out {selected['e_out']:.3g} %"
         return f"<Run {devices}, {data['metric']}: {'; '.join([best, *origin(self.provenance)])}>"
 

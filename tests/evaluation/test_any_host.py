@@ -222,6 +222,8 @@ def test_a_run_from_any_gpu_is_held_against_new_measurements(run: fc.Run) -> Non
     assert found.found.score.e_out < 40
     every = fc.check(run, new, group=["n", "k"])
     assert len(every.rows) == len(found.rows)  # the B200 was no host in training: nobody is asked of its rows
+    with pytest.raises(DataError, match=r"no row was measured on H200 SXM: the data have"):
+        fc.check(run, new, target="H200")
     with pytest.raises(DataError, match="would still say so"):
         found.correct(Path("nowhere"))
 
