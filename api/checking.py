@@ -193,9 +193,9 @@ def check(
         A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it. Of
         a run from any GPU the one whose rows are asked about.
     target : str, optional
-        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU? Of a
-        run with many targets the one to score, whether it was trained or not.
-        `curve`, with ``shifted_run``, says from how many of its rows on training anew errs less.
+        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU?
+        `curve`, with ``shifted_run``, says from how many of its rows on training anew errs less. Of a run with many
+        targets the one to score, whether it was trained or not.
     interval : float, default=0.9
         Of the intervals whose coverage is tested.
     margin : float, default=0.10
@@ -309,11 +309,12 @@ def _scored(
     bounds = on_each(work_of(rows), rows, model.recipe.host or target, bound, "unknown")
     kinds = rows["op"].astype(str) + " " + fill_text(rows)["dtype_a"] + " " + bounds + "-bound"
     before = _of_model(run)[["group", "observed"]].astype({"group": str})
+    as_trained = groups_of(rows, _grouped_by(model, None)).astype(str)
     whole = answers[["predicted", "lower", "upper"]].assign(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
-            "known": np.isin(own := groups_of(rows, _grouped_by(model, None)).astype(str), before["group"]),
+            "known": np.isin(as_trained, before["group"]),
             "class": kinds.str.replace("  ", " "),
             "within": answers["basis"].isin(["model", "known group", "new group", "new device", "new host", "beyond"]),
             "extrapolated": answers["extrapolated"],
@@ -321,7 +322,7 @@ def _scored(
         }
     )
     able = whole["predicted"].gt(0).to_numpy()
-    trained = pd.MultiIndex.from_arrays([own, whole["observed"]]).isin(pd.MultiIndex.from_frame(before))
+    trained = pd.MultiIndex.from_arrays([as_trained, whole["observed"]]).isin(pd.MultiIndex.from_frame(before))
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
     unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
@@ -471,7 +472,7 @@ def advise(
         raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
     trained = run_of(run)
     model, stated = on_own_gpu(trained.trained, default)
-    if model.recipe.host is not None and model.recipe.target == EVERY:
+    if model.recipe.from_hosts_to_many:
         raise ParameterError("run", "must be for one target where there is a host: train one to the GPU to measure on")
     if (host := model.recipe.host) is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
@@ -591,8 +592,7 @@ def needed(
         if not chosen:
             raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
         now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
-    recipe = trained.trained.recipe
-    if now <= need or not items(candidates) or (recipe.host is not None and recipe.target == EVERY):
+    if now <= need or not items(candidates) or trained.trained.recipe.from_hosts_to_many:
         return Need(need, now, what=what)
     try:
         told = advise(trained, candidates, rows=MOST_ROWS, **settings).report

@@ -107,7 +107,7 @@ def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[
     return (replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model), stated
 
 
-def asked_for(model: TrainedModel, target: Any) -> tuple[TrainedModel, str]:
+def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel, str]:
     """Return the model, told of the GPU that it is asked for, and the word that its rows then name that with.
 
     That is "" where they name it themselves, or the run predicts no other. Raises ParameterError where a run from hosts
@@ -115,7 +115,7 @@ def asked_for(model: TrainedModel, target: Any) -> tuple[TrainedModel, str]:
     """
     recipe = model.recipe
     if target is None:
-        if recipe.host is not None and recipe.target == EVERY:
+        if recipe.host is not None and recipe.from_hosts_to_many:
             took = "others" if recipe.host == EVERY else recipe.host.name
             raise ParameterError("target", f"is missing: this run predicts any GPU from what {took} measured")
         return model, ""

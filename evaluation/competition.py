@@ -38,6 +38,7 @@ from .crossval import (
     campaigns_of,
     drawn,
     evaluate,
+    hosts_of,
     repeats_of,
 )
 from .fold_scheduler import Left
@@ -371,8 +372,7 @@ LEAST_LEFT: Final = 30  # rows that every fold by group must leave to learn from
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
     """Return the schemes that the number of groups allows, and a remark where one is left out."""
     count = len(pd.unique(dataset.groups))
-    hosts = getattr(dataset, "host_groups", None)
-    hub = None if hosts is None else hub_of(dataset.groups.astype(str), hosts)
+    hub = hub_of(dataset.groups.astype(str), hosts_of(dataset))
     if count >= 3 and hub is None:
         return tuple(SCHEMES), []
     only = f"{counted(count, 'group')} only" if hub is None else f"without {hub} hardly a pair is left"
@@ -382,8 +382,10 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     return ("kfold",), [remark("few-groups", text, groups=count, columns=there)]
 
 
-def hub_of(groups: np.ndarray, hosts: np.ndarray) -> str | None:
+def hub_of(groups: np.ndarray, hosts: np.ndarray | None) -> str | None:
     """Return a group without which, as target and host, fewer than `LEAST_LEFT` rows are left to learn from."""
+    if hosts is None:
+        return None
     of = pd.concat([pd.Series(groups), pd.Series(hosts)[hosts != groups]]).value_counts()
     return str(of.index[0]) if len(groups) - of.iloc[0] < LEAST_LEFT else None
 

@@ -203,16 +203,14 @@ class _Shared:
             unpaired=unpaired,
             campaigns=campaigns_of(data),
             repeats=repeats,
-            hosts=getattr(data, "host_groups", None),  # who leaves a group out leaves it out as hosts too
+            hosts=hosts_of(data),
         )
 
     def part(self, scheme: str, fold: int, candidates: Sequence[Candidate]) -> _Fold:
         """Return what these candidates need of one fold."""
         held_out = self.fold_of[scheme] == fold
         ways = dict.fromkeys((each.uses_unpaired, each.most_rows) for each in candidates)
-        others = ~held_out
-        if scheme == "grouped" and self.hosts is not None:
-            others &= ~np.isin(self.hosts, self.groups[held_out])
+        others = learnable(held_out, self.groups, self.hosts) if scheme == "grouped" else ~held_out
         learnt = {way: self._learnt(scheme, fold, drawn(others, way[1]), way[0]) for way in ways}
         return _Fold(scheme, fold, self._rows(held_out), learnt)
 
@@ -270,6 +268,16 @@ def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
     ids = problem_ids(pd.concat(every, ignore_index=True).drop(columns=RUN, errors="ignore"), device=False)
     count = len(data.rows)
     return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
+
+
+def hosts_of(data: LearningData) -> NDArray | None:
+    """Return the group that each row would be of on its host, (n,), where rows have hosts of their own; else None."""
+    return getattr(data, "host_groups", None)
+
+
+def learnable(left_out: BoolArray, groups: NDArray, hosts: NDArray | None) -> BoolArray:
+    """Return which rows, (n,), may be learnt from where groups are left out: they are left out as hosts too."""
+    return ~left_out if hosts is None else ~left_out & ~np.isin(hosts, groups[left_out])
 
 
 def _run(

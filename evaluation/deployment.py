@@ -22,7 +22,7 @@ from ..arrays import BoolArray, FloatArray, IntArray
 from ..features.catalogue import RULE
 from ..features.matrix import BY_DEVICE, DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
 from ..hardware import EVERY
-from ..laws.rates import HOST_DEVICE
+from ..laws.rates import HOST_DEVICE, on_hosts
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
@@ -286,8 +286,7 @@ def _of_new_devices(
     if dataset.target != EVERY or by not in BY_DEVICE or "folds" not in grouped:
         return found
     families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]
-    hosts = replace(dataset, group_by=(DEVICE_FAMILY,)).host_groups
-    enough = hosts is None or hub_of(families.astype(str), hosts) is None
+    enough = hub_of(families.astype(str), replace(dataset, group_by=(DEVICE_FAMILY,)).host_groups) is None
     calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed, beyond=True)
     if by == (DEVICE_FAMILY,):
         apart = {**grouped, "predicted": _of_two_families(dataset, grouped["predicted"])}
@@ -315,8 +314,7 @@ def _of_two_families(dataset: Dataset, predicted: FloatArray) -> FloatArray:
     """Return predictions of families left out, NaN where the host was left out too: a stranger's host is known."""
     if HOST_DEVICE not in dataset.rows:
         return predicted
-    hosts = dataset.rows[[]].assign(device=dataset.rows[HOST_DEVICE])
-    same = groups_of(hosts, (DEVICE_FAMILY,)) == groups_of(dataset.rows, (DEVICE_FAMILY,))
+    same = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,)) == groups_of(dataset.rows, (DEVICE_FAMILY,))
     return np.where(same, np.nan, predicted)
 
 

@@ -22,8 +22,8 @@ from ..arrays import FloatArray, IntArray
 from ..models.base import Candidate, nested, selected_features
 from ..models.suite import RELATIVE
 from ..workers import one_thread
-from .competition import fit_all
-from .crossval import LearningData, drawn, make_folds
+from .competition import fit_all, hub_of
+from .crossval import LearningData, drawn, hosts_of, learnable, make_folds
 from .metrics import ape, finite
 
 P_VALUE: Final = "p-value"
@@ -70,7 +70,7 @@ def held_out_importance(
     folds (rows, where there is one group), and `permutation_importance` of each fold is weighted by its rows.
     """
     groups, n = dataset.groups.astype(str), len(dataset.y)
-    several = len(np.unique(groups)) > 1
+    several = len(np.unique(groups)) > 1 and hub_of(groups, hosts_of(dataset)) is None
     folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
     found: dict[str, float] = {}
     chosen, ways, selects = Counter[str](), list[dict[str, float]](), False
@@ -125,11 +125,12 @@ def _fitted_without(
     groups: np.ndarray | None,
     most: int | None = None,
 ) -> Any:
-    """Return the model fitted to the others, or so many of them; unpaired rows of groups left out are left out too."""
+    """Return the model fitted to the others, or so many of them; what else is of groups left out is left out too."""
     unpaired: Any = slice(None)
     if groups is not None and dataset.unpaired is not None:
         unpaired = ~np.isin(dataset.unpaired.groups.astype(str), groups[left_out])
-    return fit_all(dataset, model, scheme, drawn(~left_out, most or len(left_out)), unpaired)
+    others = ~left_out if groups is None else learnable(left_out, groups, hosts_of(dataset))
+    return fit_all(dataset, model, scheme, drawn(others, most or len(left_out)), unpaired)
 
 
 def split_p_values(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:

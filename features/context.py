@@ -132,9 +132,7 @@ class Context:
         """The rows on the host."""
         if self._host is None:
             raise DataError("there is no host in a model of one device")
-        rows = self.frame
-        if self._host == EVERY:
-            rows = rows[[]].assign(device=rows[rates.HOST_DEVICE])
+        rows = rates.on_hosts(self.frame) if self._host == EVERY else self.frame
         return Device(self.work, self._host, rows)
 
     @cached_property

@@ -86,7 +86,8 @@ class Dataset:
         """The group that each row would be of on its host, shape (n,); None where all rows have one host, or none."""
         if self.host != EVERY:
             return None
-        there = self.rows.assign(device=self.rows[HOST_DEVICE])
+        theirs = [name for name in self.rows if str(name).startswith(HOST)]
+        there = self.rows.assign(**{str(name).removeprefix(HOST): self.rows[name] for name in theirs})
         return groups_of(there, self.group_by or None, self.group_by == ()).astype(str)
 
     def taken(self, rows: BoolArray) -> Self:

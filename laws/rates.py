@@ -43,14 +43,18 @@ def on_each(
     return values
 
 
+def on_hosts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows that name, as their device, the host of each; nothing else of them."""
+    return rows[[]].assign(device=rows[HOST_DEVICE])
+
+
 def each_pair(rows: pd.DataFrame, host: GPU, target: GPU) -> list[tuple[GPU, GPU, NDArray[np.intp]]]:
     """Return the hosts and targets of rows, and the positions of the rows of each pair of them.
 
     As `each_gpu`; where the host is `hardware.EVERY`, it is the GPU of the catalogue that `HOST_DEVICE` names.
     """
-    of_host = rows[[]].assign(device=rows[HOST_DEVICE]) if host == EVERY else rows
     sides, found = each_gpu(rows, target), []
-    for own, there in each_gpu(of_host, host):
+    for own, there in each_gpu(on_hosts(rows) if host == EVERY else rows, host):
         for gpu, here in sides:
             if len(both := np.intersect1d(there, here, assume_unique=True)):
                 found.append((own, gpu, both))

@@ -130,7 +130,7 @@ def training_document(
             Section("What if", what_if, "what-if"),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
-            *([_pairs(metrics["pairs"], every=every)] if metrics.get("pairs") else []),
+            *([_pairs(metrics["pairs"], metrics["model"]["scheme"], every=every)] if metrics.get("pairs") else []),
             _intervals(metrics.get("intervals") or {}, every=every),
             Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
@@ -542,11 +542,11 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 
-def _pairs(pairs: Sequence[Metrics], *, every: bool) -> Section:
-    """Show the error from each host to each target, worst first."""
+def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
+    """Show the error from each host to each target under a scheme, worst first."""
     cells = [(row["host"], row["target"], f"{row['n']:,}", number(row["e_out"])) for row in pairs]
     heads = columns("from", "to", numbers=("rows", "E_out, %"))
-    caption, folded = "pairs of GPUs with the largest error", f"All {len(pairs)} pairs as a table"
+    caption, folded = f"pairs of GPUs with the largest error, {left_out(scheme)}", f"All {len(pairs)} pairs as a table"
     medium: Medium = "both" if every else "page"
     return Section(
         "Error from each GPU to each other",

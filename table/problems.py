@@ -20,7 +20,7 @@ from ..hardware import EVERY
 from ..laws.rates import HOST_DEVICE
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_arrow, as_numbers
-from ..remarks import remark
+from ..remarks import Remark, remark
 from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
 
 
@@ -343,17 +343,9 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
     if not matched.any():
         raise DataError(_no_pairs(host_rows, target_rows, host, target))
     places = np.flatnonzero(matched)
-    off = _work_ratio(target_rows.iloc[places], host_rows.iloc[partner[places].astype(int)])
-    unlike = places[np.abs(np.log(off)) > np.log1p(SAME_WORK)]
-    remarks = []
-    if len(unlike):
-        ratios = off[np.isin(places, unlike)]
-        told = f"{len(unlike)} of {len(places)} pairs of epochs do other work on {target} than on {host}"
-        far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
-        if len(unlike) == len(places):
-            raise DataError(f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX")
-        remarks = [remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=len(unlike), of=len(places))]
-        matched[unlike] = False
+    between = f"on {target} than on {host}"
+    alike, remarks = _of_one_work(target_rows.iloc[places], host_rows.iloc[partner[places].astype(int)], between)
+    matched[places] = alike
     paired = target_rows[matched].reset_index(drop=True)
     mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
     target_only = target_rows[~matched].reset_index(drop=True)
@@ -390,6 +382,8 @@ def pair_each(rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str 
     if not len(paired):
         what = "two devices" if hosts is None else f"{few(hosts)} and another device"
         raise DataError(f"no problem was measured on {what}: there are {few(sorted(set(devices)))}")
+    alike, remarks = _of_one_work(rows.iloc[paired], rows.iloc[mate[paired]], "on the target than on the host")
+    mate[paired[~alike]], paired = -1, paired[alike]
     beside_them = rows.iloc[mate[paired]].reset_index(drop=True)
     found = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
     alone = rows[(mate < 0) & (~able if hosts is not None else True)].reset_index(drop=True)
@@ -405,9 +399,23 @@ def pair_each(rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str 
             "target_rows": len(rows),
             "pairs": len(paired),
             "target_only": len(alone),
-            "remarks": [remark("devices-without-pairs", text, devices=tuple(whole))] if whole else [],
+            "remarks": [*remarks, *([remark("devices-without-pairs", text, devices=tuple(whole))] if whole else [])],
         },
     )
+
+
+def _of_one_work(rows: pd.DataFrame, mates: pd.DataFrame, between: str) -> tuple[np.ndarray, list[Remark]]:
+    """Return which rows do the work of their mates, (n,), and a remark on epochs that do not; an error if none does."""
+    off = _work_ratio(rows, mates)
+    alike = np.abs(np.log(off)) <= np.log1p(SAME_WORK)
+    if alike.all():
+        return alike, []
+    unlike, ratios = int((~alike).sum()), off[~alike]
+    told = f"{unlike} of {len(off)} pairs of epochs do other work {between}"
+    far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
+    if not alike.any():
+        raise DataError(f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX")
+    return alike, [remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=unlike, of=len(off))]
 
 
 def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:

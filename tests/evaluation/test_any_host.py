@@ -13,14 +13,18 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
+from flopcast.evaluation import ranking
 from flopcast.evaluation.competition import compete
 from flopcast.evaluation.crossval import repeats_of
 from flopcast.evaluation.deployment import deploy
-from flopcast.features.matrix import KnownGroups, build_dataset
+from flopcast.features.matrix import Dataset, KnownGroups, build_dataset
 from flopcast.hardware import EVERY, find
+from flopcast.models.base import Candidate
 from flopcast.table.problems import one_per_problem, pair_each, problem_ids
 from flopcast.tests.commands.running import call
+from flopcast.tests.evaluation.test_many_devices import roofline_us
 from flopcast.tests.report.pages import printed
+from flopcast.tests.table.test_epoch_pairs import epochs
 
 MODEL = "BoostedTrees/Residual"
 TRAINED = ("MI300X", "MI325X", "MI350X", "MI355X", "H100 SXM5", "H200 SXM", "L40S")
@@ -30,17 +34,12 @@ def measured(*devices: str, rows: int = 40, seed: int = 0) -> pd.DataFrame:
     """Return the same products on each device: a multiple of its roofline, times their luck, with noise."""
     random = np.random.default_rng(seed)
     m, n, k = (2.0 ** random.integers(low, 14, rows) for low in (4, 8, 8))
-    luck, moved = random.normal(0, 0.4, rows), 2 * (m * k + n * k + m * n)
-    found = []
+    luck, found = random.normal(0, 0.4, rows), []
     for device in devices:
-        gpu = find(device)
-        roofline = np.maximum(
-            2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6), moved / (gpu.require("memory_bw_gbs") * 1e3)
-        )
         own = np.random.default_rng(sum(map(ord, device))).normal(1.2, 0.05)
-        time = (3 + roofline) * np.exp(own + luck + random.normal(0, 0.02, rows))
+        time = (3 + roofline_us(device, m, n, k)) * np.exp(own + luck + random.normal(0, 0.02, rows))
         sizes = {"m": m, "n": n, "k": k, "duration_us": time}
-        found.append(pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "device": gpu.name, **sizes}))
+        found.append(pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "device": find(device).name, **sizes}))
     return pd.concat(found, ignore_index=True)
 
 
@@ -122,6 +121,38 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     np.testing.assert_allclose(predicted[0][asked], predicted[1][asked])
     kept = by_device.rows["device"].ne("L40S")
     assert not np.allclose(predicted[0][kept], predicted[1][kept])
+
+
+def test_what_features_contribute_is_asked_of_devices_that_were_no_hosts_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset = build_dataset(fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=["device"])
+    competition, learnt = compete(dataset, models=["Additive"], jobs=1), []
+    fit_all = ranking.fit_all
+
+    def noted(data: Dataset, model: Candidate, scheme: str, rows: np.ndarray, unpaired: object) -> object:
+        learnt.append(rows)
+        return fit_all(data, model, scheme, rows, unpaired)
+
+    monkeypatch.setattr(ranking, "fit_all", noted)
+    ranking.held_out_importance(dataset, competition.best_model("grouped"), "grouped", 0)
+    for rows in learnt:
+        out = set(dataset.rows["device"]) - set(dataset.rows["device"][rows])
+        assert out
+        assert not out & set(dataset.rows["host_device"][rows])
+
+
+def test_epochs_that_do_other_work_are_no_pairs_of_any_devices() -> None:
+    """They are paired by their numbers, which say nothing of what ran."""
+    devices = {"MI300X": 100.0, "MI355X": 100.0, "L40S": 300.0}
+    parts = [epochs(device, [work] * 30) for device, work in devices.items()]
+    table = one_per_problem(fc.read(pd.concat(parts)).frame)[0]
+    found = pair_each(table, None)
+    assert found.report["target_only"] > 0
+    assert not {"L40S"} & ({*found.paired["device"]} | {*found.paired["host_device"]})
+    assert [note.code for note in found.report["remarks"]] == ["unlike-epochs", "devices-without-pairs"]
+    with pytest.raises(DataError, match="cut both runs at the same places"):
+        pair_each(table[table["device"].ne("MI355X")].reset_index(drop=True), None)
 
 
 def test_all_pairs_of_a_problem_are_in_one_shuffled_fold(run: fc.Run) -> None:

@@ -18,16 +18,18 @@ TRAINED = ("MI300X", "MI325X", "MI350X", "MI355X", "H100 SXM5", "H200 SXM", "L40
 SIBLING, STRANGER = "B300", "A100 80GB SXM4"
 
 
+def roofline_us(device: str, m: np.ndarray, n: np.ndarray, k: np.ndarray) -> np.ndarray:
+    gpu, moved = find(device), 2 * (m * k + n * k + m * n)
+    return np.maximum(2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6), moved / (gpu.require("memory_bw_gbs") * 1e3))
+
+
 def measured(*devices: str, rows: int = 24, seed: int = 0) -> pd.DataFrame:
     """Return products whose time is a multiple of the roofline that each device and each family has, with noise."""
     random, found = np.random.default_rng(seed), []
     for device in devices:
         gpu = find(device)
         m, n, k = (2.0 ** random.integers(low, 14, rows) for low in (4, 8, 8))
-        moved = 2 * (m * k + n * k + m * n)
-        roofline = np.maximum(
-            2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6), moved / (gpu.require("memory_bw_gbs") * 1e3)
-        )
+        roofline = roofline_us(device, m, n, k)
         own = np.random.default_rng(sum(map(ord, device))).normal(0, 0.05)
         of_family = np.random.default_rng(sum(map(ord, gpu.family))).normal(0.6, 0.3)
         time = (3 + roofline) * np.exp(own + of_family + random.normal(0, 0.03, rows))
