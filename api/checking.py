@@ -314,7 +314,7 @@ def _scored(
         **{
             "observed": rows[metric].to_numpy(dtype=float),
             "group": groups_of(rows, group).astype(str),
-            "known": np.isin(as_trained, before["group"]),
+            "known": pd.Series(as_trained).isin(before["group"]).to_numpy(),
             "class": kinds.str.replace("  ", " "),
             "within": answers["basis"].isin(["model", "known group", "new group", "new device", "new host", "beyond"]),
             "extrapolated": answers["extrapolated"],
