@@ -20,6 +20,7 @@ REASONS: Final = {
     "infinite-duration": "duration is infinite",
     "zero-duration": "duration is zero",
     "negative-duration": "duration is negative",
+    "overrun": "its end is after that of later kernels of its stream",
     "impossible-duration": "duration of over an hour or under 10 ns",
     "above-peak": "over 150 % of a peak of its device",
     "other-unit": "time in another unit than stated",

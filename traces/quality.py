@@ -1,8 +1,8 @@
 """What a careful engineer checks in a trace before training on it.
 
 Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in :func:`busy_ns`,
-:func:`span_ns` and :func:`gaps_ns`. Nothing is repaired here: a row keeps the time the
-profiler gave it, and carries what is wrong with it.
+:func:`span_ns` and :func:`gaps_ns`. A row keeps the time the profiler gave it, and carries what is wrong with it;
+only an end that cannot be is cut off, where :func:`without_overruns` is asked to.
 
 =====================  ==========  ====================================================================================
 code                   severity    meaning
@@ -10,6 +10,7 @@ code                   severity    meaning
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
 impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
+overrun                error       it ends after a later activity of its stream has ended: the end is wrong
 days-apart             error       all before it ended a day earlier, or an hour and in other files: not of one run
 overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
 orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
@@ -35,7 +36,7 @@ from ..errors import few
 from ..remarks import remark
 from ..table.physics import LONGEST_US, SHORTEST_US
 from ..table.problems import codes_of
-from .dispatches import Finding, Severity, counters_of
+from .dispatches import KERNEL, Finding, Severity, counters_of
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
@@ -64,6 +65,74 @@ def span_ns(table: pd.DataFrame) -> int:
 def queue_codes(table: pd.DataFrame) -> IntArray:
     """Return a number per queue (`QUEUE`) for every row, missing values equal to each other."""
     return codes_of(table[name] for name in QUEUE)
+
+
+JITTER_NS = 5_000
+"""Stamps of activities that follow each other on one queue may overlap by some microseconds: at most 2.4 µs in traces
+of MI300X, 0.6 µs of MI350X."""
+
+
+def overruns(table: pd.DataFrame) -> BoolArray:
+    """Return which activities run over a later one of their own stream, shape (n_rows,).
+
+    A stream runs one activity after the other, so that none ends after a later one has ended, by more than `JITTER_NS`.
+    The one that does has a wrong end (ROCm: seconds for a kernel of microseconds); those that follow are sound.
+
+    Ends that reach into the next activity, but not beyond it, are no overruns: dependent launches of CUDA begin early.
+    Not judged are activities without a stream, those of one launch among each other (branches of a graph), and copies
+    and fills beside kernels, which some profilers put on a stream that they did not run on.
+    """
+    room = _room_ns(table)
+    return np.asarray(room < table["duration_ns"].to_numpy(dtype=np.int64), dtype=bool)
+
+
+def without_overruns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table in which an overrun (`overruns`) ends where the next launch on its stream starts.
+
+    That is the longest that it can have taken.
+    """
+    duration_ns = table["duration_ns"].to_numpy(dtype=np.int64)
+    return table.assign(duration_ns=np.minimum(duration_ns, _room_ns(table)))
+
+
+def _room_ns(table: pd.DataFrame) -> IntArray:
+    """Return how long each activity can have taken; the largest integer where nothing shows it."""
+    room = np.full(len(table), np.iinfo(np.int64).max, dtype=np.int64)
+    judged = table["stream"].notna().to_numpy() & table["duration_ns"].ge(SHORTEST_NS).to_numpy()
+    rows = np.flatnonzero(judged)
+    kernels = table["kind"].astype(str).eq(KERNEL)
+    queues = codes_of([*(table[name] for name in QUEUE), kernels])[rows]
+    start_ns = table["start_ns"].to_numpy(dtype=np.int64)[rows]
+    duration_ns = table["duration_ns"].to_numpy(dtype=np.int64)[rows]
+    order = np.lexsort((start_ns, queues))
+    rows, queues, start_ns = rows[order], queues[order], start_ns[order]
+    farthest = np.iinfo(np.int64).max - np.maximum(start_ns, 0) - JITTER_NS
+    end_ns = start_ns + np.minimum(duration_ns[order], farthest)
+    after_launch = _after_launch(table["correlation"].iloc[rows], queues)
+    for queue in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(queues)) + 1):
+        if len(queue) < 2:
+            continue
+        first_end_ns = np.minimum.accumulate(end_ns[queue][::-1])[::-1]  # of each and all that start later
+        has_later = queue[after_launch[queue] <= queue[-1]]
+        later = after_launch[has_later]
+        covers = end_ns[has_later] > first_end_ns[later - queue[0]] + JITTER_NS
+        culprits = has_later[covers]
+        room[rows[culprits]] = start_ns[after_launch[culprits]] - start_ns[culprits]
+    return room
+
+
+def _after_launch(correlation: pd.Series, queues: IntArray) -> IntArray:
+    """Return for each activity, in the order of queue and start, the place after the last of its launch on its queue.
+
+    An activity whose launch is not numbered is the only one of its own.
+    """
+    place = np.arange(len(queues))
+    if not len(place):
+        return place
+    numbered = correlation.notna().to_numpy()
+    alone = np.where(numbered, 0, place + 1)
+    launch = codes_of([pd.Series(queues), pd.Series(alone), correlation.reset_index(drop=True)])
+    return pd.Series(place).groupby(launch).transform("max").to_numpy() + 1
 
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:
@@ -106,6 +175,7 @@ IMPOSSIBLE = {
     "impossible-duration": "activities of over an hour or under 10 ns: damaged timestamps, rows refused",
 }
 """Code of a time that no activity can take -> what it is."""
+OVERRUN: Final = "overrun"  # code of a time that runs over the next activities of its stream
 LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
 LEAST_TICKS = 10  # steps of the clock that a duration must have to be known within 5 % (half a step at either end)
 TOUCHING_NS = 1  # a gap this small is none: Kineto stores ends one nanosecond short
@@ -113,6 +183,11 @@ _MOST = 0.8  # share of activities without a gap from which a queue counts as ba
 _ERROR: Final[Severity] = "error"
 ROWS: Final[dict[str, tuple[Severity, str]]] = {
     **{code: (_ERROR, text) for code, text in IMPOSSIBLE.items()},
+    OVERRUN: (
+        _ERROR,
+        "activities that end after later ones of their stream have ended: their end is wrong, cut off where the next "
+        "starts, rows refused",
+    ),
     "days-apart": ("error", "activities hours or days after all others: not of one run"),
     "overlap": ("warning", "activities that overlap on one queue: their times add up to more than the time"),
     "orphan": ("warning", "activities without a launch in the file: no shapes, no step"),
@@ -126,15 +201,18 @@ ROWS: Final[dict[str, tuple[Severity, str]]] = {
 def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Return which rows of a dispatch table each code of `ROWS` concerns: a column of bool per code."""
     damage, linked = impossible(table), table["linked"].to_numpy()
+    overrun = overruns(table)
+    table = without_overruns(table)
     first_step_ns = -np.inf if steps.empty else steps["start_ns"].min()
     numbered = table["dispatch_id"].notna()
     found = {
-        **{code: damage == code for code in IMPOSSIBLE},
+        **{code: (damage == code) & ~overrun for code in IMPOSSIBLE},
+        OVERRUN: overrun,
         "days-apart": days_apart(table),
         "overlap": (gaps_ns(table) < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool),
         "orphan": ~linked if linked.any() else np.zeros(len(table), dtype=bool),  # if launches are recorded at all
         "before-first-step": table["start_ns"].to_numpy() < first_step_ns,
-        "coarse-timer": _coarse(table),
+        "coarse-timer": _coarse(table, ~overrun),
         "repeated-dispatch": (table.duplicated(["process", "gpu", "dispatch_id"]) & numbered).to_numpy(),
     }
     return pd.DataFrame({code: found[code] for code in ROWS}, index=table.index)
@@ -199,13 +277,13 @@ def days_apart(table: pd.DataFrame) -> BoolArray:
     return found
 
 
-def _coarse(table: pd.DataFrame) -> BoolArray:
-    """Rows short against the step of their device's clock."""
+def _coarse(table: pd.DataFrame, measured: BoolArray) -> BoolArray:
+    """Rows short against the step of their device's clock, among those whose duration was `measured`."""
     duration = table["duration_ns"].to_numpy()
     rows = np.zeros(len(table), dtype=bool)
     codes = pd.factorize(table["device"], use_na_sentinel=False)[0]
     for code in np.unique(codes):
-        own = (codes == code) & (duration > 0)
+        own = (codes == code) & (duration > 0) & measured
         rows |= own & (duration < LEAST_TICKS * resolution_ns(duration[own]))
     return rows
 

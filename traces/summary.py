@@ -22,7 +22,7 @@ from . import quality
 from .activity_work import SAME_CALL, UNKNOWN, WORDS, work_of_dispatches
 from .classes import classify, unclassified
 from .dispatches import KERNEL, Finding, Trace, counters_of, empty_calls, empty_ranges
-from .quality import IMPOSSIBLE, busy_ns, span_ns
+from .quality import IMPOSSIBLE, OVERRUN, busy_ns, span_ns
 
 FLAGS = "flags"  # column of the quality codes that concern a row, joined by ";"
 
@@ -33,7 +33,8 @@ class Annotated:
 
     `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions,
     precisions, `flops`, `bytes_moved` (`activity_work`), and `flags` (`quality`). `findings` are the reader's and those
-    of the quality gate, the gravest first; `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
+    of the quality gate, the gravest first. An activity that runs over later ones of its stream (`quality.overruns`) ends
+    where the next starts. `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
     are there where they were asked for.
     """
 
@@ -54,6 +55,7 @@ def annotate(trace: Trace) -> Annotated:
     flagged = quality.flags(table, trace.steps)
     told = {finding.code for finding in trace.findings}
     own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
+    table = quality.without_overruns(table)
     parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
     findings = quality.by_severity([*trace.findings, *own])
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
@@ -106,7 +108,8 @@ class Overview:
 
     `devices` are those of the activities, "" where the file does not say; `activities` the number of kernels, copies
     and fills; `linked` how many have their launch in the file. In microseconds, `kernel_us` is the sum of the kernels'
-    durations, `busy_us` time with at least one activity, `span_us` first start to last end. `classes` has
+    durations, `busy_us` time with at least one activity, `span_us` first start to last end; activities with a time
+    that none can take (`quality.IMPOSSIBLE`) are in none of them, nor in the times of classes. `classes` has
     `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations), `unclassified` the kernels
     without an operator class (see `classes.unclassified`), both the largest first; `findings` the gravest first.
     """
@@ -132,12 +135,14 @@ class Overview:
 def overview(annotated: Annotated, label: str) -> Overview:
     """Return the numbers of a trace."""
     table = annotated.dispatches
+    possible = quality.impossible(table) == ""
+    timed = table[possible]
     kernels = table[table["kind"] == KERNEL]
     keys = {
         "kernel_class": table["kernel_class"].astype(str),
         "op_class": table["op_class"].astype(str).replace("", UNCLASSIFIED),
     }
-    times = pd.DataFrame({**keys, "time_us": table["duration_ns"] / 1e3})
+    times = pd.DataFrame({**keys, "time_us": (table["duration_ns"] / 1e3).where(possible, 0.0)})
     found = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
     found.columns = pd.Index([*keys, "count", "time_us"])
     total = max(float(found["time_us"].sum()), 1e-9)
@@ -146,9 +151,9 @@ def overview(annotated: Annotated, label: str) -> Overview:
         devices=tuple(sorted(map(str, table["device"].unique()))),
         activities={str(kind): int(count) for kind, count in table["kind"].astype(str).value_counts().items()},
         linked=int(table["linked"].sum()),
-        kernel_us=float(kernels["duration_ns"].sum()) / 1e3,
-        busy_us=busy_ns(table) / 1e3,
-        span_us=span_ns(table) / 1e3,
+        kernel_us=float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum()) / 1e3,
+        busy_us=busy_ns(timed) / 1e3,
+        span_us=span_ns(timed) / 1e3,
         classes=found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True),
         unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
         findings=annotated.findings,
@@ -165,7 +170,8 @@ _SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for na
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
     """Return the raw rows of the measurement table that a trace gives; `campaign` is what to call it in that column.
 
-    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the longest of them.
+    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the names of them
+    (sorted, joined by " + "): which of them was the longest may change from call to call.
     Activities without a call (collectives, copies, kernels of unknown operators) count as a call each. Calls that agree
     in device, operator, variant, dimensions, precisions and kernel are repeats: one row, unless `each` call is to be
     one.
@@ -224,7 +230,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     found = {
         **{name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")},
         **{name: calls[name].astype("Float64").astype(float) for name in _present(calls, _SIZES)},
-        "kernel": calls["name"].astype(str),
+        "kernel": _kernels(table["name"], code),
         "duration_us": grouped["duration_ns"].sum().to_numpy() / 1e3,
         "kernels": grouped.size().to_numpy(),
         "flops": grouped["flops"].sum(min_count=1).to_numpy(),
@@ -238,6 +244,17 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     counters = counters_of(table)
     counted = grouped[counters].sum(min_count=1).reset_index(drop=True) if counters else pd.DataFrame(index=calls.index)
     return _with_defects(pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls)
+
+
+def _kernels(names: pd.Series, code: np.ndarray) -> np.ndarray:
+    """Return what each call ran, by the number of the call of each activity: the names, sorted, each once."""
+    launched = pd.DataFrame({"call": code, "name": names.astype("str").to_numpy()}).drop_duplicates()
+    several = launched["call"].duplicated(keep=False).to_numpy()
+    kernels = np.empty(int(code.max()) + 1, dtype=object)
+    kernels[launched["call"][~several]] = launched["name"][~several]
+    for call, own in launched[several].groupby("call")["name"]:
+        kernels[call] = " + ".join(sorted(own))
+    return kernels
 
 
 def call_codes(table: pd.DataFrame) -> np.ndarray:
@@ -254,7 +271,7 @@ def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
     unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
     defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]
     flags = calls["flags"].astype(str).str.split(";")
-    for code in reversed(IMPOSSIBLE):
+    for code in reversed([*IMPOSSIBLE, OVERRUN]):
         rows = flags.map(lambda own, code=code: code in own).to_numpy(dtype=bool)
         defect[rows], detail[rows] = code, ""
     return calls.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})

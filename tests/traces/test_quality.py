@@ -9,7 +9,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.remarks import remark
 from flopcast.traces.dispatches import Finding, dispatch_table, empty_steps
-from flopcast.traces.quality import check, flags, share_of_time, words
+from flopcast.traces.quality import check, flags, overruns, share_of_time, without_overruns, words
 from flopcast.traces.summary import Annotated, with_possible_times
 
 NO_STEPS = empty_steps()
@@ -54,6 +54,44 @@ def test_overlap_counts_only_within_a_queue_and_not_a_nanosecond() -> None:
     rows = table([0, 50, 99, 200], [100, 100, 60, 10], stream=[1, 1, 2, 1])
     assert found(rows, "overlap").count == 1
     assert "overlap" not in codes(table([0, 99], [100, 100], stream=1))
+
+
+def overrun(durations: list[int], **columns: Any) -> list[int]:
+    """Return which of activities 60 µs apart overrun."""
+    starts = [60_000 * place for place in range(len(durations))]
+    columns = {"stream": 0, "correlation": range(len(durations)), **columns}
+    return np.flatnonzero(overruns(table(starts, durations, **columns))).tolist()
+
+
+def test_an_end_after_that_of_a_later_activity_of_the_stream_is_wrong() -> None:
+    assert overrun([50_000, 1_600_000_000, 50_000, 50_000]) == [1]
+    assert overrun([50_000, 116_000, 50_000, 50_000]) == [1]
+    assert overrun([10**9, 50_000, 10**9, 50_000]) == [0, 2]
+    assert overrun([5 * 3600 * 10**9, 50_000, 50_000]) == [0]
+    assert overrun([2**62, 50_000, 50_000]) == [0]
+    assert overrun([10**9, 50_000, 50_000], correlation=None) == [0]
+
+
+def test_what_may_run_at_once_is_no_overrun() -> None:
+    assert overrun([80_000] * 5) == []  # dependent launches begin early
+    assert overrun([112_000, 50_000]) == []  # jitter of the stamps
+    assert overrun([10**9, 50_000, 50_000], stream=[1, 2, 2]) == []
+    assert overrun([10**9, 50_000, 50_000], stream=None) == []
+    assert overrun([10**9, 50_000, 50_000], process=[1, 2, 2]) == []
+    assert overrun([10**9, 50_000, 50_000], kind=["memcpy", "kernel", "kernel"]) == []
+    assert overrun([200_000, 50_000, 50_000], correlation=[7, 7, 7]) == []  # branches of a graph
+    assert overrun([10**9, -5, 0, 5]) == []  # the times beside it are wrong themselves
+
+
+def test_an_overrun_of_a_graph_ends_where_the_next_launch_starts() -> None:
+    rows = table([0, 60_000, 120_000, 180_000], [10**9, 50_000, 50_000, 50_000], stream=0, correlation=[7, 7, 8, 8])
+    assert without_overruns(rows)["duration_ns"].tolist() == [120_000, 50_000, 50_000, 50_000]
+
+
+def test_only_the_overrun_is_flagged_not_what_follows() -> None:
+    rows = table([0, 60_000, 120_000], [10**9, 50_000, 50_003], stream=0)
+    assert words(flags(rows, NO_STEPS)).tolist() == ["overrun", "", ""]
+    assert found(rows, "overrun").source == "t.json:1"
 
 
 def test_orphans_count_only_where_launches_are_recorded_and_with_their_share() -> None:

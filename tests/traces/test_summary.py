@@ -40,15 +40,50 @@ def test_calls_of_one_shape_are_repeats_with_median_and_deviation() -> None:
     assert (row["kernel"], row["source"], row["campaign"]) == ("Cijk_A", "t:0", "run")
 
 
-def test_the_kernels_of_a_call_add_up_and_the_longest_gives_the_name() -> None:
-    [row] = rows(mm(7, 300, "memset"), mm(7, 2000), mm(7, 700, "reduce")).to_dict("records")
-    assert (row["duration_us"], row["kernel"], row["kernels"], row["repeats"]) == (3.0, "Cijk_A", 3, 1)
+def test_the_kernels_of_a_call_add_up_and_give_their_names() -> None:
+    [row] = rows(mm(7, 300, "memset"), mm(7, 2000), mm(7, 400, "reduce"), mm(7, 300, "reduce")).to_dict("records")
+    assert (row["duration_us"], row["kernel"]) == (3.0, "Cijk_A + memset + reduce")
+    assert (row["kernels"], row["repeats"]) == (4, 1)
     assert row["flops"] == 2 * 64 * 16 * 32
 
 
 def test_equal_numbers_of_calls_in_two_processes_are_two_calls() -> None:
     [row] = rows(mm(7, 1000), mm(7, 2000, process=2)).to_dict("records")
     assert (row["duration_us"], row["repeats"]) == (1.5, 2)
+
+
+def test_calls_with_the_same_kernels_are_repeats_whichever_was_the_longest() -> None:
+    times = ((90, 100), (90, 100), (90, 100), (1000, 600), (1000, 600), (1000, 600))
+    activities = []
+    for call, (first, second) in enumerate(times):
+        activities += [mm(call, first, "f3x2"), mm(call, second, "f2x3")]
+    [row] = rows(*activities).to_dict("records")
+    assert (row["kernel"], row["repeats"], row["duration_us"]) == ("f2x3 + f3x2", 6, 0.895)
+    each = measurements(annotate(trace(*activities)), "run", each=True)
+    assert set(each["kernel"]) == {"f2x3 + f3x2"}
+
+
+def test_an_overrun_ends_at_the_next_start_and_is_no_measurement() -> None:
+    names = ["a", "a", "a", "a"]
+    times = [5000, 5000, 1_600_000_000, 5000]
+    activities = [mm(call, time, name) for call, (time, name) in enumerate(zip(times, names, strict=True))]
+    annotated = annotate(trace(*activities))
+    assert annotated.dispatches["duration_ns"].tolist() == [5000, 5000, 10_000, 5000]
+    assert annotated.dispatches["flags"].astype(str).tolist() == ["", "", "overrun", ""]
+    [finding] = annotated.findings
+    assert (finding.code, finding.severity, finding.count, finding.source) == ("overrun", "error", 1, "t:2")
+    seen = overview(annotated, "t")
+    assert (seen.kernel_us, seen.busy_us, seen.span_us) == (25.0, 25.0, 35.0)
+    table = clean(measurements(annotated, "run"))
+    assert count_reasons(table.rejected) == {"overrun": 1}
+    assert table.frame[["duration_us", "repeats"]].to_numpy().tolist() == [[5.0, 3.0]]
+
+
+def test_impossible_times_are_in_no_total() -> None:
+    activities = [mm(1, 1000), mm(2, -5000), mm(3, 2 * 3600 * 10**9, stream=1), mm(4, 1000)]
+    seen = overview(annotate(trace(*activities)), "t")
+    assert (seen.kernel_us, seen.busy_us, seen.span_us) == (2.0, 2.0, 31.0)
+    assert (seen.classes["time_us"].tolist(), seen.classes["count"].tolist()) == ([2.0], [4])
 
 
 def test_another_kernel_for_the_same_shape_is_another_row() -> None:
