@@ -88,6 +88,7 @@ CURES = {
     "no-operator": "record with `record_shapes=True`; kernels stay known by name and launch",
     "operator-unknown": "record with `record_shapes=True`, and a step more",
     "orphan": "begin the recording a step or two earlier",
+    "ranks-merged": "give the file of each rank by itself",
     "overrun": "nothing: it is kept out of measurements; record again where many are",
     "other-gpu": "fit a release to runs of that GPU: `flopcast calibrate`",
     "other-model": "fit a release to runs of that model: `flopcast calibrate`",

@@ -69,7 +69,7 @@ from .kineto_decode import (
     refusing,
     uncollected,
 )
-from .labels import known_gpu
+from .labels import device_named, known_gpu
 from .rocpd import IN_WORK_ITEMS
 
 # What launched an activity, in which operator and step. Events are given by their index among the document's; -1 stands
@@ -139,7 +139,8 @@ class Links:
     """What belongs to each activity of the GPU: the call that launched it, and the innermost operator around that.
 
     `op_id` is the number of that operator, `MISSING` where there is none. It is taken `by_time`, as the one that was
-    running at the launch, where the file names another operator, or none. `nesting` is that of all operators.
+    running at the launch, where the file names another operator, or none. `nesting` is that of all operators; `merged`
+    are the activities whose number the launches of several processes have (`launches_of`).
     """
 
     launch: IntArray
@@ -147,6 +148,7 @@ class Links:
     op_id: IntArray
     by_time: BoolArray
     nesting: Nesting
+    merged: BoolArray
 
 
 def link(document: Document) -> Links:
@@ -156,7 +158,7 @@ def link(document: Document) -> Links:
     thread. (Traces of 2023 give launches outside of operators, and some inside, the number of their correlation.)
     """
     gpu, launches, operators = document.gpu, document.launches, document.operators
-    launch = first_with(gpu.integers["correlation"], launches.integers["correlation"])
+    launch, merged = launches_of(document)
     op_end_ns = operators.start_ns + operators.duration_ns
     nesting = Nesting(operators.threads, operators.start_ns, op_end_ns)
     operator = np.full(len(gpu), -1, dtype=np.int64)
@@ -176,7 +178,54 @@ def link(document: Document) -> Links:
         right = np.flatnonzero(_around(document, other, launch[disputed]))
         operator[disputed[right]] = other[right]
         op_id[disputed[right]] = named[disputed[right]]
-    return Links(launch, operator, op_id, (operator >= 0) & (op_id != named), nesting)
+    return Links(launch, operator, op_id, (operator >= 0) & (op_id != named), nesting, merged)
+
+
+def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
+    """Return the launch of every activity of the GPU, -1 for none, and which activities are of merged ranks.
+
+    Numbers of launches are given out by each process. Where launches of several processes have one number, the files of
+    several ranks were put into one, one after the other: the activities with that number are shared out among the
+    processes in the order of the file. Where the launches of the processes are mixed, nothing tells whose an activity
+    is, and it has none.
+    """
+    gpu, launches = document.gpu, document.launches
+    wanted, numbers = gpu.integers["correlation"], launches.integers["correlation"]
+    launch = first_with(wanted, numbers)
+    processes = np.array([process for process, _ in document.threads], dtype=object)[launches.threads]
+    rank, _ = pd.factorize(processes)  # in the order of the file
+    given = pd.DataFrame({"number": numbers, "rank": rank}).drop_duplicates()
+    again = given.loc[given["number"].duplicated() & given["number"].ne(MISSING), "number"]
+    merged = np.isin(wanted, again)
+    if not merged.any():
+        return launch, merged
+    launch[merged] = -1
+    concerned = np.flatnonzero(np.isin(numbers, again))
+    if (np.diff(rank[concerned]) < 0).any():
+        return launch, merged
+    rows = np.flatnonzero(merged)
+    same_number = pd.Series(rows).groupby(wanted[rows])
+    occurrence = same_number.cumcount().to_numpy()
+    activities = same_number.transform("size").to_numpy()
+    ranks = pd.Series(rank[concerned]).groupby(numbers[concerned]).nunique()
+    sharers = ranks.loc[wanted[rows]].to_numpy()
+    even = activities % sharers == 0
+    share = np.maximum(activities // sharers, 1)
+    by_number = {}
+    for place in concerned.tolist():
+        by_number.setdefault(int(numbers[place]), {}).setdefault(int(rank[place]), place)
+    begins: dict[int, int] = {}  # the first activity of each rank, by its place in the file
+    for row, part in zip(rows[even].tolist(), (occurrence // share)[even].tolist(), strict=True):
+        owner, place = list(by_number[int(wanted[row])].items())[part]
+        launch[row] = place
+        begins[owner] = min(begins.get(owner, row), row)
+    # Of the others, some activities were lost: whose they are is told by what stands around them.
+    owners = sorted(begins, key=lambda owner: begins[owner])
+    for row in rows[~even].tolist():
+        before = [owner for owner in owners if begins[owner] <= row]
+        if before:
+            launch[row] = by_number[int(wanted[row])].get(before[-1], -1)
+    return launch, merged
 
 
 def _ids(document: Document, operators: IntArray) -> IntArray:
@@ -513,13 +562,7 @@ def _named(device: DeviceProperties) -> Named:
         text = f"device {device.name!r}, {count} compute units, {memory_gib:.0f} GiB is read as {name}{others}"
         figures = {"units": count, "memory_gib": memory_gib}
         return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
-    units = gpu.reported_cus or gpu.cus
-    if device.num_sms and units and device.num_sms != units:
-        text = f"{device.name} has {device.num_sms} compute units here, not {units}: part of a GPU?"
-        return Named(
-            gpu.name, remark("other-compute-units", text, device=device.name, units=device.num_sms, known=units)
-        )
-    return Named(gpu.name)
+    return Named(*device_named(device.name, "", device.num_sms or None))
 
 
 def _fits(gpu: GPU, device: DeviceProperties) -> bool:
@@ -553,7 +596,12 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     by_time = "activities whose operator the file does not name correctly: the one running at their launch is taken"
     unnamed = "activities of a GPU that the file does not name: give default device=NAME"
     grid = "activities whose grid may be in workgroups or in work-items, which only their launch would tell: left out"
+    ranks = (
+        "activities whose launch has a number that launches of other processes have too: files of several ranks were "
+        "put into one; give each by itself"
+    )
     cases: list[tuple[Remark, Severity, BoolArray]] = [
+        (remark("ranks-merged", ranks), "warning", links.merged),
         (remark("orphan", orphan, launched="before the recording"), "warning", ~linked),
         (remark("graph-replay", replay), "info", replayed),
         (remark("no-operator", nobody), "info", without & ~replayed),

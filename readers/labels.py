@@ -96,6 +96,35 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
     return word, remark(UNKNOWN_DEVICE, text, device=word, **({"nearest": matches} if matches else {}))
 
 
+def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark | None]:
+    """Return the device under the catalogue's name, and a remark where something was assumed.
+
+    The product's name decides (one gfx id stands for several products), unless the device shows another number of
+    compute units than the product has: then it is a part of it (CPX, MIG), which is another device. `gfx` is "", and
+    `units` None, where the file does not say.
+
+    >>> device_named("AMD Instinct MI300X", "gfx942", 304)
+    ('MI300X', None)
+    >>> device_named("AMD Instinct MI300X", "gfx942", 38)[0]
+    'gfx942 (38 CUs)'
+    """
+    name, unknown = canonical_device(product)
+    gpu = known_gpu(name)
+    if gpu is None:
+        if gfx.startswith("gfx"):
+            return device_of(gfx, units)
+        return name or gfx, unknown
+    whole = gpu.reported_cus or gpu.cus
+    if units is None or whole is None or units in (gpu.cus, gpu.reported_cus):
+        return name, None
+    if gpu.gfx.startswith("gfx"):
+        part, _ = device_of(gfx if gfx.startswith("gfx") else gpu.gfx, units)
+    else:
+        part = f"{name} ({units} SMs)"
+    text = f"{product} has {units} compute units here, not {whole}: a part of it, called {part}"
+    return part, remark("other-compute-units", text, device=product, units=units, known=whole, part=part)
+
+
 def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
     """Return the GPU that answers to a name or an alias, None where none does.
 

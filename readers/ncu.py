@@ -33,7 +33,7 @@ from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
 from .base import LINE, DataFile, Options, TraceReader, register
 from .files import Csv, content, parse_csv
-from .labels import canonical_device, device_of
+from .labels import device_named, device_of
 
 # Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
 #
@@ -418,7 +418,7 @@ def _devices(found: Launches) -> tuple[np.ndarray, list[Remark]]:
 def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Remark | None]:
     """Return the device by its own name, else by compute capability and multiprocessors (0 if not known)."""
     if word:
-        return canonical_device(word)[0], None
+        return device_named(word, "", multiprocessors or None)
     if not capability:
         return "", remark("device-not-recorded", "the device is not named: give default device=NAME", by="ncu")
     name, assumption = device_of(capability, multiprocessors or None)

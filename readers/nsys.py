@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
 from .files import parse_csv, text
-from .labels import canonical_device
+from .labels import canonical_device, device_named
 from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
@@ -147,23 +148,24 @@ def _devices(
     database: Database, ids: pd.Series, file: DataFile, findings: list[Finding], notes: list[Remark]
 ) -> pd.Series:
     """Return the device of each activity under the catalogue's name."""
-    gpus = database.read("TARGET_INFO_GPU", integers=("id", "cuDevice"), words=("name",))
-    by_id = _named(gpus, "id")
-    by_ordinal = _named(gpus, "cuDevice")
+    gpus = database.read("TARGET_INFO_GPU", integers=("id", "cuDevice", "smCount"), words=("name",))
+    by_id = _column_of(gpus, "id", "name")
+    by_ordinal = _column_of(gpus, "cuDevice", "name")
     used = ids.dropna().unique()
     if unsure := [number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)]:
         text = "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
         findings.append(
             Finding(remark("device-order", text), "warning", len(unsure), source=f"{file.label}, TARGET_INFO_GPU")
         )
-    names = {number: canonical_device(by_id.get(number, "")) for number in used}
+    units = _column_of(gpus, "id", "smCount")
+    names = {number: device_named(by_id.get(number, ""), "", units.get(number)) for number in used}
     notes.extend(dict.fromkeys(unknown for _, unknown in names.values() if unknown))
     return ids.map({number: name for number, (name, _) in names.items()}).fillna("").astype(object)
 
 
-def _named(gpus: pd.DataFrame, key: str) -> dict[int, str]:
-    known = gpus.dropna(subset=[key]).drop_duplicates(key)
-    return dict(zip(known[key], known["name"], strict=True))
+def _column_of(gpus: pd.DataFrame, key: str, value: str) -> dict[int, Any]:
+    known = gpus.dropna(subset=[key, value]).drop_duplicates(key)
+    return dict(zip(known[key].tolist(), known[value].tolist(), strict=True))
 
 
 def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> list[Finding]:
@@ -184,7 +186,7 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
 
 # The CSV of `nsys stats`.
 
-_TRACE = re.compile(r"^Start ?\((?P<unit>[num]?s(?:ec)?)\),Duration ?\([num]?s(?:ec)?\),CorrId,GrdX,.*$", re.MULTILINE)
+_TRACE = re.compile(r"^Start ?\([num]?s(?:ec)?\),Duration ?\([num]?s(?:ec)?\),CorrId,GrdX,.*$", re.MULTILINE)
 _OTHER = re.compile(
     r"^(?:Time ?\(%\),Total Time ?\(|Total ?\(\w+\),(?:Count|Operations),Avg ?\(|Start ?\([num]?s(?:ec)?\),Duration"
     r" ?\([num]?s(?:ec)?\),Name,|API Start ?\([num]?s(?:ec)?\),API Dur)",
@@ -267,7 +269,8 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     lacking = [name for name in ("Start", "Duration", "Name", "Device") if name not in columns]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as nsys stats writes it", source=source)
-    start, duration = (_times(columns[name], _NANOSECONDS[header["unit"]]) for name in ("Start", "Duration"))
+    start = _times(columns["Start"], _NANOSECONDS[units["Start"]])
+    duration = _times(columns["Duration"], _NANOSECONDS[units["Duration"]])
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
     own = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
     codes, distinct = pd.factorize(own["Name"])

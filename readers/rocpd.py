@@ -8,7 +8,7 @@ read and joined here, always on the guid as well as the id, because ids start at
 Times are integer nanoseconds. Grids are in work-items. A dispatch belongs to the API call of the same ``stack_id``
 (``correlation_id`` is the user's external id, 0 for all where there is none).
 
-What the readers of ROCm's profilers share stands here too: units of grids, directions of copies, devices and streams.
+What the readers of ROCm's profilers share stands here too: units of grids, directions of copies, and streams.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..hardware import all_gpus
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, register
-from .labels import canonical_device, device_of
+from .labels import device_named
 from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, peek, timed, unfinished
 
 IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
@@ -56,21 +55,6 @@ def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
 
 
 STREAM_IS_QUEUE = remark("stream-is-queue", "`stream` is the hardware queue: no streams were recorded")
-
-
-def device_named(product: str, gfx: str, cus: int | None) -> tuple[str, Remark | None]:
-    """Return the device under the catalogue's name, and what was assumed.
-
-    The product's name decides (one gfx id stands for several products), unless the device shows another number of
-    compute units than the product has: then it is a partition of it.
-    """
-    name, unknown = canonical_device(product)
-    whole = next((gpu.cus for gpu in all_gpus() if gpu.name == name), None)
-    if product and not unknown and cus in (None, whole):
-        return name, None
-    if gfx.startswith("gfx"):
-        return device_of(gfx, cus)
-    return name or gfx, unknown
 
 
 SCHEMA = "3"

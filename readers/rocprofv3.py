@@ -19,7 +19,8 @@ from ..arrays import BoolArray, IntArray
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import Finding
-from .rocpd import STREAM_IS_QUEUE, device_named, streams_recorded
+from .labels import device_named
+from .rocpd import STREAM_IS_QUEUE, streams_recorded
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""

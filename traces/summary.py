@@ -33,8 +33,8 @@ class Annotated:
 
     `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions,
     precisions, `flops`, `bytes_moved` (`activity_work`), and `flags` (`quality`). `findings` are the reader's and those
-    of the quality gate, the gravest first. An activity that runs over later ones of its stream (`quality.overruns`) ends
-    where the next starts. `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
+    of the quality gate, the gravest first. An activity that runs over later ones of its stream (`quality.overruns`)
+    ends where the next starts. `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
     are there where they were asked for.
     """
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from flopcast.readers.rocpd import device_named, direction, streams_recorded, workgroups
+from flopcast.readers.labels import device_named
+from flopcast.readers.rocpd import direction, streams_recorded, workgroups
 
 
 @pytest.mark.parametrize(
@@ -12,6 +13,11 @@ from flopcast.readers.rocpd import device_named, direction, streams_recorded, wo
         ("AMD Instinct MI300X", "gfx942", 304, "MI300X"),
         ("AMD Instinct MI300X", "gfx942", None, "MI300X"),
         ("AMD Instinct MI300X", "gfx942", 38, "gfx942 (38 CUs)"),
+        ("AMD Instinct MI300X", "", 38, "gfx942 (38 CUs)"),
+        ("AMD Instinct MI300X VF", "gfx942", 152, "gfx942 (152 CUs)"),
+        ("NVIDIA H100 80GB HBM3", "", 132, "H100 SXM5"),
+        ("NVIDIA H100 80GB HBM3", "", 16, "H100 SXM5 (16 SMs)"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "", 16, "NVIDIA H100 80GB HBM3 MIG 1g.10gb"),
         ("", "gfx942", 304, "MI300X"),
         ("AMD Radeon Graphics", "gfx9999", 12, "gfx9999 (12 CUs)"),
         ("Some Board", "", None, "Some Board"),

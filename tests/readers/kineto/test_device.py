@@ -35,8 +35,10 @@ def by_figures(word: str, units: int, memory_gib: float, device: str, *same: str
         ),
         (amd("", minor=5, units=256, gib=287.98), "MI355X", by_figures("", 256, 288, "MI355X", "MI350X")),
         (
-            amd("AMD Instinct MI300X", units=38), "MI300X",
-            remark("other-compute-units", device="AMD Instinct MI300X", units=38, known=304),
+            amd("AMD Instinct MI300X", units=38), "gfx942 (38 CUs)",
+            remark(
+                "other-compute-units", device="AMD Instinct MI300X", units=38, known=304, part="gfx942 (38 CUs)"
+            ),
         ),
         (amd("", units=77), "", None),
         (nvidia("NVIDIA H100 80GB HBM3"), "H100 SXM5", None),

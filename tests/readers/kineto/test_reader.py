@@ -17,7 +17,7 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.kineto import KinetoReader
 from flopcast.remarks import remark
-from flopcast.tests.readers.kineto.made_up import H100, MI300X, Event, event, kernel, launch, op, write
+from flopcast.tests.readers.kineto.made_up import H100, MI300X, Event, event, kernel, launch, op, product, write
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 READER = KinetoReader()
@@ -380,3 +380,38 @@ def test_calls_bear_the_number_of_the_execution_trace_where_an_observer_ran(
         *(kernel(30.0 + 10 * i, 77 + i, **{"External id": 2 + i}) for i in range(2)),
     ]
     assert trace(tmp_path, events).dispatches["op_id"].tolist() == expected
+
+
+def of_rank(pid: int, us: float, calls: int = 4) -> list[Event]:
+    """Return the events of a rank, whose numbers every rank has."""
+    events = []
+    for number in range(1, calls + 1):
+        for one in product(number, us, 100.0 * number):
+            on_cpu = one["cat"] != "kernel"
+            events.append({**one, "pid": pid, "tid": pid} if on_cpu else one)
+    return events
+
+
+def test_ranks_put_into_one_file_are_told_apart(tmp_path: Path) -> None:
+    first, second = of_rank(100, 50), of_rank(200, 80)
+    merged = trace(tmp_path, [*first, *second])
+    table = merged.dispatches
+    assert table.groupby("process")["duration_ns"].unique().map(list).to_dict() == {100: [50_000], 200: [80_000]}
+    assert table["linked"].all()
+    assert codes(merged)["ranks-merged"] == 8
+    # each file may have all its launches before its kernels, and lack some of these
+    by_kind = [sorted(events, key=lambda one: one["cat"] == "kernel") for events in (first, second)]
+    lost = [one for events in by_kind for one in events]
+    lost.remove(next(one for one in lost if one["cat"] == "kernel" and one["args"]["correlation"] == 3))
+    table = trace(tmp_path, lost).dispatches
+    assert table.groupby("process")["duration_ns"].agg(["size", "max"]).to_numpy().tolist() == [
+        [3, 50_000],
+        [4, 80_000],
+    ]
+
+
+def test_ranks_whose_launches_are_mixed_have_none(tmp_path: Path) -> None:
+    mixed = [one for pair in zip(of_rank(100, 50), of_rank(200, 80), strict=True) for one in pair]
+    table = trace(tmp_path, mixed).dispatches
+    assert not table["linked"].any()
+    assert table["op_name"].eq("").all()

@@ -236,3 +236,8 @@ def test_the_published_exports_have_their_kernels(
     assert table["device"].unique().tolist() == [device]
     assert table["linked"].all()
     assert (list(trace.findings), list(trace.notes)) == ([], [])
+
+
+def test_a_part_of_a_gpu_is_another_device(tmp_path: Path) -> None:
+    trace = read(make(tmp_path / "a.sqlite", extra="UPDATE TARGET_INFO_GPU SET smCount = 16"))
+    assert set(trace.dispatches["device"]) == {"H100 SXM5 (16 SMs)"}

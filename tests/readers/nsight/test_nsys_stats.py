@@ -141,3 +141,12 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not NsysStatsReader().sniff(Path("run_cuda_gpu_trace.csv"), content)
+
+
+def test_each_column_has_its_own_unit(tmp_path: Path) -> None:
+    header = HEADER.replace("Start (ns)", "Start (s)").replace("Duration (ns)", "Duration (us)")
+    rows = KERNEL.replace("1100000,2368", "1.100000,50.0") + KERNEL.replace("1100000,2368", "1.100060,2.5")
+    [file] = files_of(tmp_path, run_cuda_gpu_trace=header + rows)
+    table = NsysStatsReader().trace([file], Options()).dispatches
+    assert table["duration_ns"].tolist() == [50_000, 2500]
+    assert table["start_ns"].tolist() == [1_100_000_000, 1_100_060_000]
