@@ -291,6 +291,19 @@ def formats() -> str:
     )
 
 
+_NOT_READ = (
+    (
+        re.compile(rb'\A\s*\[\s*\{.*?"cat"\s*:\s*"(?:Node|Session|Api)"', re.DOTALL),
+        "is a profile of ONNX Runtime, which is not read: profile with rocprofv3 or nsys",
+    ),
+    (
+        re.compile(rb"\A(?:QDSTRM|CUPTI|\x7fNSYS|NSYS)"),
+        "is a report of Nsight Systems, which only nsys reads: nsys export --type sqlite FILE, and read that",
+    ),
+)
+"""How files of known tools begin that are not read, and what to do instead."""
+
+
 def unsupported(head: bytes, *, known: bool = True) -> str:
     """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
 
@@ -303,6 +316,9 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
         return "is a workbook or an archive: save the sheet as CSV, or unpack it"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is text in UTF-16: save it in UTF-8"
+    for pattern, text in _NOT_READ:
+        if pattern.search(head):
+            return text
     first = head.split(b"\n", 1)[0].decode(errors="replace").strip()
     needed = formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
     return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"

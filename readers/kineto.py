@@ -37,6 +37,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import DataError
 from ..hardware import GPU, all_gpus
 from ..operators.work import BITS, canonical_dtypes
 from ..remarks import Remark, remark
@@ -611,6 +612,19 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     found = [_finding(*case, table, durations) for case in cases if case[2].any()]
+    if document.lost:
+        text = "events that cannot be read, or activities without a start or a duration: left out"
+        place = f"{label}:{document.lost[0]}"
+        found.append(Finding(remark("events-left-out", text), "error", len(document.lost), source=place))
+    if document.mended:
+        text = (
+            "events that are no JSON as the file has them (numbers such as inf, backslashes, quotes): read without the "
+            "value or with it escaped"
+        )
+        found.append(Finding(remark("events-mended", text), "info", document.mended, source=label))
+    if document.odd:
+        text = "arguments that are not of the type they should be: read as if they were not there"
+        found.append(Finding(remark("odd-arguments", text), "warning", document.odd, source=label))
     if document.coarse:
         text = "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact"
         found.append(Finding(remark("coarse-start", text), "warning", document.coarse, source=label))
@@ -631,6 +645,7 @@ _CATEGORIES = re.compile(
     rb'|cpu_instant_event|gpu_user_annotation|ac2g|fwdbwd|Operator|Runtime|Kernel|Memcpy|Memset)"'
 )
 _MANGLED = "_Z"
+_OF_ONNX = re.compile(rb'"cat"\s*:\s*"(?:Node|Session|Api)"')  # ONNX Runtime's, whose kernels are "Kernel" too
 
 
 @register
@@ -642,6 +657,8 @@ class KinetoReader(TraceReader):
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise what Kineto alone writes: its categories of events, or its schema beside device properties."""
         start = head.removeprefix(BOM_UTF8).lstrip()[:1]
+        if _OF_ONNX.search(head):
+            return False
         if start == b"[":
             return bool(_CATEGORIES.search(head))
         if start != b"{" or b'"rocprofiler-sdk-tool"' in head:
@@ -658,6 +675,9 @@ class KinetoReader(TraceReader):
             steps = steps_of(document)
             calls = _calls(document) if options.calls else empty_calls()
             if not len(document.gpu):
+                if document.untimed:
+                    text = f"none of its {document.untimed} activities of a GPU has a start and a duration"
+                    raise DataError(text, source=str(file.path))
                 text = f"no activity of a GPU among its {document.count} events"
                 note = of_file(file.label, remark("no-gpu-activity", text, events=document.count))
                 return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union
 
 import msgspec
 import numpy as np
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError
+from .mending import cut, mended
 
 MISSING = int(np.iinfo(np.int64).min)  # an integer that the file does not have
 NO_SIZE = (MISSING, MISSING, MISSING)  # a grid or block that the file does not have
@@ -204,9 +205,46 @@ class File(msgspec.Struct):
     """The whole file, where it is an object."""
 
     events: list[AnyEvent] = msgspec.field(name="traceEvents", default_factory=list)
-    devices: list[DeviceProperties] = msgspec.field(name="deviceProperties", default_factory=list)
-    distributed: Distributed = msgspec.field(name="distributedInfo", default_factory=Distributed)
-    base_ns: int = msgspec.field(name="baseTimeNanoseconds", default=0)
+    devices: msgspec.Raw = msgspec.field(name="deviceProperties", default=ABSENT)
+    distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=ABSENT)
+    base_ns: msgspec.Raw = msgspec.field(name="baseTimeNanoseconds", default=ABSENT)
+
+
+# What one odd value costs: itself. PyTorch's own files have some that are no JSON (`repaired`), and values of another
+# type than the field's.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Forgiving(Generic[S]):
+    """Decodes one object; a field of another type than it should be is as if it were not there, and is counted."""
+
+    def __init__(self, shape: type[S]) -> None:
+        self._shape = shape
+        self._decoder = msgspec.json.Decoder(shape, strict=False)
+        self.odd = 0
+
+    def decode(self, raw: msgspec.Raw | bytes) -> S:
+        """Return the object with the fields that can be used."""
+        try:
+            return self._decoder.decode(raw)
+        except msgspec.ValidationError:
+            return self.field_by_field(msgspec.json.decode(raw))
+
+    def field_by_field(self, values: Any) -> S:
+        """Return the object of values as JSON has them."""
+        usable = {}
+        for field_info in msgspec.structs.fields(self._shape):
+            if not isinstance(values, dict) or field_info.encode_name not in values:
+                continue
+            try:
+                value = msgspec.convert(values[field_info.encode_name], field_info.type, strict=False)
+            except msgspec.ValidationError:
+                self.odd += 1
+            else:
+                usable[field_info.name] = value
+        self.odd += not isinstance(values, dict)
+        return self._shape(**usable)
 
 
 # From the bytes to events in columns, one table for each group.
@@ -215,7 +253,7 @@ Thread = tuple[int | str, int | str]
 #: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
 _EXACT_US = 2.0**43
-_OPERATOR = msgspec.json.Decoder(OperatorArguments, strict=False)
+_OPERATOR = Forgiving(OperatorArguments)
 _GROUPS = (Group.GPU, Group.LAUNCH, Group.OPERATOR, Group.ANNOTATION, Group.GPU_ANNOTATION)
 _FARTHEST_NS = 2**62
 _FARTHEST_US = 2.0**52
@@ -255,7 +293,10 @@ class Document:
     number of ranks, `MISSING` too where they are in several groups; `base_ns` is what to add to times to
     have nanoseconds since 1970, `count` the number of events of every kind in the file.
     `coarse` and `clipped` count GPU activities whose start the file's floats do not resolve to the nanosecond, and
-    whose time is too far away for an integer, so that it is cut off there.
+    whose time is too far away for an integer, so that it is cut off there; `odd` what could not be used: arguments of
+    another type than they should have. `lost` are the places in the file of events that are no JSON, and of activities
+    of the GPU without a time, which are `untimed`. `mended` events are read although they are no JSON as the file has
+    them (`mending.mended`).
     """
 
     gpu: Events
@@ -271,6 +312,10 @@ class Document:
     count: int
     coarse: int
     clipped: int
+    odd: int
+    lost: list[int]
+    untimed: int
+    mended: int
 
     def processes(self, events: Events) -> IntArray:
         """Return the process of each event, `MISSING` where the file has a word."""
@@ -303,11 +348,16 @@ def decode(content: bytes | memoryview) -> Document:
     """Return the parts of a trace that the dispatch table is made of.
 
     The content, decompressed, is a JSON object with `traceEvents`, or a bare list of events. Raises
-    msgspec.MsgspecError or OverflowError where it is no JSON, is cut off, or a field is not what the format says; see
-    `refusing`.
+    msgspec.MsgspecError or OverflowError where it is no JSON or is cut off; see `refusing`. An odd value costs itself,
+    an event without a time that event.
     """
-    file = _file(content)
-    if abs(file.base_ns) > _FARTHEST_NS:
+    file, lost, mended_events = _file(content)
+    of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
+    described = msgspec.json.decode(file.devices)
+    devices = [of_device.field_by_field(one) for one in described] if isinstance(described, list) else []
+    job = of_job.decode(file.distributed if file.distributed != ABSENT else b"{}")
+    base_ns = msgspec.json.decode(file.base_ns) or 0
+    if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
         raise OverflowError("baseTimeNanoseconds is not a time")
     count = len(file.events)
     groups = np.fromiter(map(attrgetter("cat.group"), file.events), np.int64, count)
@@ -317,20 +367,26 @@ def decode(content: bytes | memoryview) -> Document:
     file.events.clear()
     coarse, clipped = gpu.coarse(), gpu.clipped()
     threads: dict[Thread, int] = {}
+    activities = gpu.columns(GpuArguments, threads)
+    calls = launches.columns(LaunchArguments, threads)
     return Document(
-        gpu=gpu.columns(GpuArguments, threads),
-        launches=launches.columns(LaunchArguments, threads),
+        gpu=activities,
+        launches=calls,
         operators=operators.columns(None, threads),
         annotations=annotations.columns(None, threads),
         gpu_annotations=on_gpu.columns(None, threads),
         threads=list(threads),
-        devices=file.devices,
-        rank=file.distributed.rank,
-        world=file.distributed.world,
-        base_ns=file.base_ns,
+        devices=devices,
+        rank=job.rank,
+        world=job.world,
+        base_ns=base_ns,
         count=count,
         coarse=coarse,
         clipped=clipped,
+        odd=of_device.odd + of_job.odd + gpu.odd + launches.odd,
+        lost=sorted([*lost, *gpu.untimed]),
+        untimed=len(gpu.untimed),
+        mended=mended_events,
     )
 
 
@@ -341,7 +397,7 @@ def op_id_of(arguments: msgspec.Raw) -> int:
 
 def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
     """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
-    decoder = msgspec.json.Decoder(OperatorInputs)
+    decoder = Forgiving(OperatorInputs)
     known: dict[tuple[bytes, ...], str] = {}
     texts: list[str] = []
     for raw in arguments:
@@ -358,26 +414,68 @@ def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
 
 def records_of(arguments: Iterable[msgspec.Raw]) -> IntArray:
     """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
-    decoder = msgspec.json.Decoder(OperatorRecord, strict=False)
+    decoder = Forgiving(OperatorRecord)
     return np.array([decoder.decode(raw).number for raw in arguments], dtype=np.int64)
 
 
-def _file(content: bytes | memoryview) -> File:
+def _file(content: bytes | memoryview) -> tuple[File, list[int], int]:
+    """Return the file, the places of the events that are no events, and how many are read that are no JSON."""
     whole = memoryview(content)
     body = whole[len(BOM_UTF8) if whole[: len(BOM_UTF8)] == BOM_UTF8 else 0 :]
-    if bytes(body[:64]).lstrip().startswith(b"["):
-        return File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body))
-    return msgspec.json.Decoder(File, strict=False).decode(body)
+    try:
+        if bytes(body[:64]).lstrip().startswith(b"["):
+            return File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body)), [], 0
+        return msgspec.json.Decoder(File, strict=False).decode(body), [], 0
+    except (msgspec.MsgspecError, UnicodeError):
+        pieces = cut(bytes(body))
+        if pieces is None:
+            raise
+    file = msgspec.json.Decoder(File, strict=False).decode(pieces.around)
+    decoder = msgspec.json.Decoder(AnyEvent, strict=False)
+    lost: list[int] = []
+    mended_events = 0
+    for number, text in enumerate(pieces.events, start=1):
+        event = _event(decoder, text)
+        if event is None and (written := mended(text)) is not None:
+            event = _event(decoder, written)
+            mended_events += event is not None
+        if event is None:
+            lost.append(number)
+        file.events.append(event or _OtherEvent())
+    return file, lost, mended_events
+
+
+def _event(decoder: msgspec.json.Decoder[AnyEvent], text: bytes) -> AnyEvent | None:
+    """Return an event, None if it is no JSON or of no phase; a field of another type is as if it were not there."""
+    try:
+        return decoder.decode(text)
+    except (msgspec.ValidationError, UnicodeError):
+        pass
+    except msgspec.DecodeError:
+        return None
+    try:
+        values = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    if not isinstance(values, dict) or values.get("ph") != "X":
+        return None
+    arguments = msgspec.Raw(msgspec.json.encode(values.pop("args", {})))
+    return msgspec.structs.replace(Forgiving(Event).field_by_field(values), args=arguments)
 
 
 class _Group:
     """Events of some categories, to be turned into columns."""
 
     def __init__(self, events: list[Any], places: IntArray) -> None:
-        self._numbers = places + 1
-        self._events: list[Event] = [events[place] for place in places.tolist()]
-        self._ts = np.fromiter(map(attrgetter("ts"), self._events), np.float64, len(places))
-        self._dur = np.fromiter(map(attrgetter("dur"), self._events), np.float64, len(places))
+        every: list[Event] = [events[place] for place in places.tolist()]
+        ts = np.fromiter(map(attrgetter("ts"), every), np.float64, len(places))
+        dur = np.fromiter(map(attrgetter("dur"), every), np.float64, len(places))
+        timed = ~np.isnan(ts) & ~np.isnan(dur)
+        self._numbers = places[timed] + 1
+        self._events = [event for event, use in zip(every, timed.tolist(), strict=True) if use]
+        self._ts, self._dur = ts[timed], dur[timed]
+        self.untimed = (places[~timed] + 1).tolist()
+        self.odd = 0
 
     def coarse(self) -> int:
         """Return how many starts are no whole nanoseconds apart for want of digits."""
@@ -396,8 +494,9 @@ class _Group:
         places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
         fields: dict[type, dict[str, Any]] = {int: {}, tuple: {}, str: {}}
         if shape is not None:
-            decoder = msgspec.json.Decoder(shape, strict=False)
+            decoder = Forgiving(shape)
             arguments = [decoder.decode(event.args) for event in events]
+            self.odd = decoder.odd
             for name, absent in zip(shape.__struct_fields__, msgspec.structs.astuple(shape()), strict=True):
                 values = map(attrgetter(name), arguments)
                 fields[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
@@ -406,8 +505,8 @@ class _Group:
             categories=[event.cat for event in events],
             names=[event.name for event in events],
             threads=np.array(places, dtype=np.int64),
-            start_ns=_nanoseconds(self._ts, "ts", self._numbers),
-            duration_ns=_nanoseconds(self._dur, "dur", self._numbers),
+            start_ns=_nanoseconds(self._ts),
+            duration_ns=_nanoseconds(self._dur),
             integers=fields[int],
             sizes=fields[tuple],
             words=fields[str],
@@ -422,11 +521,8 @@ _TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {
 }
 
 
-def _nanoseconds(times: FloatArray, field: str, numbers: IntArray) -> IntArray:
+def _nanoseconds(times: FloatArray) -> IntArray:
     """Return microseconds as whole nanoseconds; each is rounded by itself, so that differences of them are exact."""
-    absent = np.flatnonzero(np.isnan(times))
-    if absent.size:
-        raise msgspec.ValidationError(f"no `{field}` in event {numbers[absent[0]]}")
     within = np.clip(times, -_FARTHEST_US, _FARTHEST_US)
     whole = np.floor(within)
     return whole.astype(np.int64) * 1000 + np.rint((within - whole) * 1000).astype(np.int64)
