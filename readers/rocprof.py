@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -29,9 +30,10 @@ from ..errors import DataError, few
 from ..remarks import Remark, remark
 from ..table.counters import merge_passes, summarise
 from ..table.measurements import COUNTER
-from ..traces.dispatches import Finding, Severity, Trace, dispatch_table, in_order
+from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Severity, Trace, dispatch_table, in_order
 from .base import HEAD_BYTES, DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import as_utf8, content, head
+from .rocpd import direction
 
 # Tables that rocprof and rocprofiler-compute write: one line per dispatch with its times, and counters.
 #
@@ -455,7 +457,16 @@ _STATISTICS_FILE = re.compile(r"\.(\w+_)?stats\.csv$")
 _KEY = ("Index", "KernelName")
 _EVENTS = re.compile(rb'^\s*(\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*)?,\s*\{"args":\{"name":"[^"]*"\},"ph":"M","pid":')
 _SQLITE = b"SQLite format 3\x00"
-_TABLE = re.compile(rb'CREATE TABLE "?KERN"?\s*\(')
+_TABLE = re.compile(rb'CREATE TABLE "?(?:KERN|OPS)"?\s*\(')
+_WITH_TIMES = re.compile(rb'"BeginNs"\s*:\s*"?\d')
+_OPERATIONS = {
+    "Index": "Index", "Name": "KernelName", "dev-id": "gpu-id", "gpu-id": "gpu-id", "queue-id": "queue-id",
+    "pid": "pid", "BeginNs": "BeginNs", "EndNs": "EndNs", "DurationNs": "DurationNs",
+}  # fmt: skip
+"""Column of an operation of the GPU, as ``--hip-trace`` writes them -> the same column of a dispatch."""
+_COPY = re.compile(r"(?i)(?:hc)?(?:mem)?copy|memcpy")
+_FILL = re.compile(r"(?i)fill|memset")
+_NO_WORK = re.compile(r"(?i)(?:hc(?:Command)?)?(?:marker|barrier)")
 _AGREEING = 0.5  # share of the dispatches of a counter run that its timing run must have too
 
 
@@ -478,7 +489,9 @@ class RocprofReader(TraceReader):
         roles = {file: role_of(file.path, head(file.path)) for file in files}
         runs = [file for file in files if roles[file] in ("times", "database")]
         counted = [file for file in files if roles[file] == "counters"]
-        notes = [note for file in files if (note := _nothing_to_read(file, roles[file]))]
+        if not runs:
+            runs = [file for file in files if roles[file] == "events"]
+        notes = [note for file in files if file not in runs and (note := _nothing_to_read(file, roles[file]))]
         if not runs:
             tables = [read_table(file, options) for file in counted]
             findings = [without_times(len(table), table.label) for table in tables]
@@ -503,14 +516,33 @@ class RocprofReader(TraceReader):
             notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
         table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
         findings += left_out(times, run)
-        return Trace(in_order(table[times.known].reset_index(drop=True)), findings=findings, notes=notes)
+        table = _of_operations(table[times.known].reset_index(drop=True), notes)
+        return Trace(in_order(table), findings=findings, notes=notes)
+
+
+def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
+    """Return the table without markers, copies and fills as such: ``--hip-trace`` lists them among the kernels."""
+    names = table["name"].astype("str")
+    levels = names.unique().tolist()
+    copies = names.isin([name for name in levels if _COPY.match(name) and direction(pd.Series([name]))[0] != name])
+    fills = names.isin([name for name in levels if _FILL.match(name) and "(" not in name])
+    markers = names.isin([name for name in levels if _NO_WORK.fullmatch(name)])
+    if markers.any():
+        count = int(markers.sum())
+        text = f"{count} operations are markers and barriers of the queue, no work: left out"
+        notes.append(remark("markers-left-out", text, operations=count))
+    kind = np.select([copies, fills], [MEMCPY, MEMSET], KERNEL)
+    named = names.where(~copies, direction(names)).where(~fills, "memset")
+    if not (copies | fills | markers).any():
+        return table
+    return table.assign(kind=pd.Categorical(kind), name=pd.Categorical(named))[~markers].reset_index(drop=True)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
     """Return what a file of rocprof v1 holds; None if it is none."""
     if beginning.startswith(_SQLITE):
         return "database" if _TABLE.search(beginning) else None
-    if _EVENTS.match(beginning):
+    if _EVENTS.match(beginning) or (b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)):
         return "events"
     names = header_of(beginning)
     if names == _STATISTICS and _STATISTICS_FILE.search(path.name):
@@ -544,7 +576,7 @@ def _groups(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
                 _add_run(runs, file)
             elif role == "counters":
                 counted.append((file, _keys(read_table(file, Options(), _KEY))))
-            elif role == "statistics":
+            elif role == "statistics" or (role == "events" and not head(file.path).lstrip().startswith(b",")):
                 statistics.append(file)
             else:
                 alone.append((file,))
@@ -612,9 +644,18 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")
         try:
             connection.deserialize(data)
-            names = [row[1] for row in connection.execute("PRAGMA table_info(KERN)")]
+            of_table = {}
+            for name in ("KERN", "OPS"):
+                of_table[name] = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
+            # --hip-trace writes the times of kernels into OPS
+            chosen = "KERN" if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"] else "OPS"
+            names = of_table[chosen]
+            if chosen == "OPS":
+                names = [name for name in names if name in _OPERATIONS]
             quoted = ", ".join('CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names)
-            rows = connection.execute(f"SELECT {quoted} FROM KERN").fetchmany(len(data))
+            rows = connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data)) if names else []
+            if chosen == "OPS":
+                names = [_OPERATIONS[name] for name in names]
         except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
             raise DataError(f"the database cannot be read ({error})", source=file.label) from error
         finally:
@@ -625,9 +666,39 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
         }
         table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
         if not table.has("name", "begin", "end"):
-            raise DataError("table KERN lacks KernelName, BeginNs or EndNs", source=file.label)
+            text = "neither table KERN nor OPS has names with BeginNs and EndNs: profile with --stats or --hip-trace"
+            raise DataError(text, source=file.label)
         return table
+    if role_of(file.path, head(file.path)) == "events":
+        return _from_events(file, options)
     return read_table(file, options, only)
+
+
+def _from_events(file: DataFile, options: Options) -> DispatchTable:
+    """Return the operations of the GPU in ``results.json``: the events that name a device beside their times."""
+    data = content(file.path, max_bytes=options.trace_bytes)
+    broken = "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run"
+    try:
+        document = msgspec.json.decode(as_utf8(data))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DataError(broken, source=file.label) from error
+    events = document.get("traceEvents") if isinstance(document, dict) else document
+    rows, places = [], []
+    for place, event in enumerate(events if isinstance(events, list) else [], start=1):
+        given = event.get("args") if isinstance(event, dict) else None
+        if isinstance(given, dict) and "BeginNs" in given and ("dev-id" in given or "gpu-id" in given):
+            name = given.get("Name") or given.get("KernelName") or event.get("name")
+            rows.append({_OPERATIONS[key]: str(value) for key, value in given.items() if key in _OPERATIONS})
+            rows[-1]["KernelName"] = str(name)
+            places.append(place)
+    if not rows:
+        raise DataError("has no operation of a GPU with its times: give results.csv or results.db", source=file.label)
+    columns = {
+        name: pa.chunked_array([pa.array([row.get(name) for row in rows], pa.string())])
+        for name in dict.fromkeys(_OPERATIONS.values())
+        if any(name in row for row in rows)
+    }
+    return DispatchTable(file.label, columns, np.array(places, dtype=np.int64))
 
 
 def _counters(

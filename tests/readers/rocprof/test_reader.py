@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
 from pathlib import Path
 
@@ -194,9 +196,50 @@ def test_a_written_trace_repeats_the_table(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text('{ "traceEvents":[{}\n,' + EVENT + "]}", encoding="utf-8")
     assert READER.sniff(path, head(path))
-    trace = read(DataFile(path, path.name, True))
-    assert len(trace.dispatches) == 0
-    assert trace.notes == [remark("picture-of-results", file="results.json")]
+    with pytest.raises(DataError, match=r"results.json: has no operation of a GPU"):
+        read(DataFile(path, path.name, True))
+    results(tmp_path / "results.csv")
+    [files] = READER.gather(find_files([tmp_path]))
+    trace = read(*files)
+    assert len(trace.dispatches) == 2
+    assert remark("picture-of-results", file="results.json") in trace.notes
+
+
+OPS = '"BeginNs","EndNs","dev-id","queue-id","Name","pid","tid","Data","__section","DurationNs"'
+OPERATIONS = [
+    (1000, 4000, 4, 0, "add(float*)", 1, 1, "", 0, 3000),
+    (5000, 9000, 4, 0, "CopyDeviceToHost", 1, 1, "", 0, 4000),
+    (9500, 9600, 4, 0, "Marker", 1, 1, "", 0, 100),
+]
+
+
+def traced(folder: Path) -> tuple[DataFile, DataFile]:
+    """Write what --hip-trace does: times in table OPS, and in the arguments of events."""
+    with contextlib.closing(sqlite3.connect(folder / "results.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE OPS ({OPS})")
+        connection.executemany(f"INSERT INTO OPS VALUES ({','.join('?' * 10)})", OPERATIONS)
+        connection.execute('CREATE TABLE KERN ("Index" INTEGER, "KernelName" TEXT)')
+    names = OPS.replace('"', "").split(",")
+    api = {"ph": "X", "name": "hipMalloc", "args": {"BeginNs": "1", "EndNs": "2", "Name": "hipMalloc"}}
+    events = [{"ph": "M", "args": {"name": "1 GPU4"}}, api]
+    for operation in OPERATIONS:
+        given = {name: str(value) for name, value in zip(names, operation, strict=True)}
+        events.append({"ph": "X", "name": given["Name"], "args": given})
+    (folder / "results.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    database_file, trace_file = (DataFile(folder / name, name, True) for name in ("results.db", "results.json"))
+    return database_file, trace_file
+
+
+def test_the_times_of_a_trace_of_hip_are_in_operations(tmp_path: Path) -> None:
+    files = traced(tmp_path)
+    assert groups(tmp_path) == [["results.db", "results.json"]]
+    for group in ([files[0]], [files[1]], [*files]):
+        table = read(*group).dispatches
+        assert table["kind"].astype(str).tolist() == ["kernel", "memcpy"]
+        assert table["name"].astype(str).tolist() == ["add(float*)", "DtoH"]
+        assert table["duration_ns"].tolist() == [3000, 4000]
+        assert table["gpu"].tolist() == [4, 4]
+    assert read(files[1]).dispatches["source"].tolist() == ["results.json:3", "results.json:4"]
 
 
 def test_stamps_from_a_spreadsheet_are_an_error_finding(tmp_path: Path) -> None:
@@ -221,7 +264,7 @@ def test_columns_of_a_database_that_are_missing_are_named(tmp_path: Path) -> Non
     connection.execute("CREATE TABLE KERN (a)")
     connection.close()
     assert READER.sniff(path, head(path))
-    with pytest.raises(DataError, match=r"results.db: table KERN lacks KernelName"):
+    with pytest.raises(DataError, match=r"results.db: neither table KERN nor OPS has names"):
         read(DataFile(path, "results.db", True))
 
 
