@@ -26,25 +26,35 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import remark
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import LINE, Note, Options, RawTable, Reader, register
+from .base import HEAD_BYTES, LINE, Note, Options, RawTable, Reader, register
 from .blas import text_column
-from .files import campaign_of, text
+from .files import campaign_of, content, text
 
-#: `mpirun --tag-output` puts the rank before each line.
-_TAG = re.compile(r"^\[\d+,\d+\]<\w+>:\s?")
+#: What launchers put before each line: a rank (`mpirun --tag-output`, `srun -l`), a host (`pdsh`), the time.
+_TAG = re.compile(
+    r"^(?:\s*(?:\[\d+,\d+\]<\w+>:|\d+:|[A-Za-z][\w.-]*:(?=\s+(?:#|\d+\s+\d+\s))"
+    r"|\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+(?=\s))\s?)+"
+)
 _SNIFF = re.compile(
-    rb"^(?:\[\d+,\d+\]<\w+>:\s?)?(?:#\s+size\s+count\s+type\s|rccl-tests: Version|# nThread \d+ nGpus \d+"
-    rb"|# Collective test starting: \w+)",
+    rb"^(?:[^\n#]{0,80}(?:[:\]\dZ]\s+|>:))?\s*(?:#?\s*size\s+count\s+type\s[^\n]*\btime\b|rccl-tests: Version"
+    rb"|#?\s*nThread \d+ nGpus \d+|#?\s*Collective test starting: \w+)",
     re.MULTILINE,
 )
-_TABLE = re.compile(r"^#\s+(size\s+count\s+type\s.*\btime\b.*)$")
+_PREAMBLE = re.compile(rb"[NR]CCL|[nr]ccl|_perf\b")
+_PREAMBLE_BYTES = 2**24  # of a log before its table
+_TABLE = re.compile(r"^#?\s*(size\s+count\s+type\s.*\btime\b.*)$")
 _RANK = re.compile(
-    r"^#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+\d+\s+on\s+(?P<host>\S+)"
+    r"^#?\s*Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+\d+\s+on\s+(?P<host>\S+)"
     r"\s+device\s+\d+\s+\[[^\]]*\]\s*(?P<device>.*?)\s*$"
 )
-_START = re.compile(r"^# Collective test (starting|concluded):\s*(\S+)")
+_START = re.compile(r"^#?\s*Collective test (starting|concluded):\s*(\S+)")
+_THREADS = re.compile(r"^#?\s*nThread \d")
+_AVERAGE = re.compile(r"^#?\s*Avg bus bandwidth")
 _COMMAND = re.compile(r"(?:^|[\s/])([a-z_]+)_perf(?:_mpi)?\b")
-_ROW = re.compile(r"^\s*\d+\s+\d+\s+[A-Za-z]\w*(?:\s|$)")
+_NUMBER = r"(?:-?\d[\d.e+-]*\*?|N/A|-?inf|-?nan)"
+#: A line of values, as far as it goes: a message of another rank may stand in the middle of it.
+_ROW = re.compile(rf"^\s*\d+\s+\d+\s+[A-Za-z]\w*(?:\s+[a-z]+)?(?:\s+{_NUMBER})*")
+_REST = re.compile(rf"^\s*{_NUMBER}(?:\s+{_NUMBER})*\s*$")
 _WORDS = {
     "reduce_scatter": r"reduce[-_]?scatter", "all_reduce_bias": r"all[-_]?reduce[-_]bias",
     "all_reduce": r"all[-_]?reduce", "all_gather": r"all[-_]?gather",
@@ -67,8 +77,12 @@ class RcclTestsReader(Reader):
     name = "rccl-tests log"
 
     def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the table's header, or the lines that every run begins with."""
-        return _SNIFF.search(head) is not None
+        """Recognise the table's header, or the lines that every run begins with; they may stand behind a long log."""
+        if _SNIFF.search(head):
+            return True
+        if len(head) < HEAD_BYTES or not _PREAMBLE.search(head) or head.lstrip()[:1] in (b"{", b"["):
+            return False
+        return _SNIFF.search(content(path, _PREAMBLE_BYTES)) is not None
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return two rows for each line, out of place and in place; wrong results are refused.
@@ -119,22 +133,22 @@ class _Log:
     rows: list[dict[str, str | int]] = field(default_factory=list)
     runs: list[_Run] = field(default_factory=lambda: [_Run()])
     _commanded: str = ""
+    _open: list[str] = field(default_factory=list)  # the values of the last row, as long as some are missing
 
     def take(self, number: int, line: str) -> None:
         """Take the next line: a comment that describes the run, values, or a command that the log repeats."""
-        if line.startswith("#"):
+        if (
+            line.startswith("#")
+            or _TABLE.match(line)
+            or _RANK.match(line)
+            or _START.match(line)
+            or _THREADS.match(line)
+        ):
             self._take_comment(line)
-        elif _ROW.match(line):
-            values = line.split()
-            run = self.runs[-1]
-            run.begun = True
-            row: dict[str, str | int] = {LINE: number, "run": len(self.runs) - 1, DEFECT: "", DEFECT_DETAIL: ""}
-            if len(values) == len(run.columns):
-                row.update(zip(run.columns, values, strict=True))
-            else:
-                row[DEFECT] = "line-unlike-header"
-                row[DEFECT_DETAIL] = f"{len(values)} values for {len(run.columns)} columns"
-            self.rows.append(row)
+        elif row := _ROW.match(line):
+            self._take_values(number, row[0].split())
+        elif self._open and _REST.match(line):
+            self._take_rest(line.split())
         elif command := _COMMAND.search(line):
             # Within a table the line may be anything that names the program: the name is kept for the run that follows.
             collective = _collective_of(command[1])
@@ -142,9 +156,34 @@ class _Log:
             if collective and not self.runs[-1].begun:
                 self.runs[-1].collective = collective
 
+    def _take_values(self, number: int, values: list[str]) -> None:
+        """Take a row, or as much of it as stands before a message of another rank."""
+        self.runs[-1].begun = True
+        self._open = values
+        self.rows.append({LINE: number, "run": len(self.runs) - 1})
+        self._fill()
+
+    def _take_rest(self, values: list[str]) -> None:
+        """Take the values that follow after the message."""
+        self._open = [*self._open, *values]
+        self._fill()
+
+    def _fill(self) -> None:
+        """Write the values of the last row into it."""
+        columns, values = self.runs[-1].columns, self._open
+        row = self.rows[-1]
+        row[DEFECT], row[DEFECT_DETAIL] = "", ""
+        if len(values) == len(columns):
+            row.update(zip(columns, values, strict=True))
+        else:
+            row[DEFECT] = "line-unlike-header"
+            row[DEFECT_DETAIL] = f"{len(values)} values for {len(columns)} columns"
+        if len(values) >= len(columns):
+            self._open = []
+
     def _take_comment(self, line: str) -> None:
         run = self.runs[-1]
-        if line.startswith("# nThread"):
+        if _THREADS.match(line):
             self._next_run()
         elif found := _TABLE.match(line):
             names: list[str] = []
@@ -156,7 +195,7 @@ class _Log:
             run.ranks.add((rank["group"] or "0", rank["rank"]))
             run.hosts.add(rank["host"])
             run.devices.add(rank["device"])
-        elif line.startswith("# Avg bus bandwidth"):
+        elif _AVERAGE.match(line):
             run.concluded = True
         elif start := _START.match(line):
             run = self._next_run() if start[1] == "starting" else run

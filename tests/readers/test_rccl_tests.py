@@ -247,3 +247,51 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(log(SMALL), encoding="utf-8")
     with pytest.raises(DataError, match="raise the limit"):
         RcclTestsReader().read(tmp_path / "x", Options(max_bytes=100))
+
+
+@pytest.mark.parametrize(
+    "prefix", ["12: ", " 0: ", "[1,0]<stdout>:", "node01: ", "2026-01-02T03:04:05.678Z ", "0: [1,0]<stdout>: "]
+)
+def test_what_a_launcher_puts_before_each_line_is_passed_over(tmp_path: Path, prefix: str) -> None:
+    plain = read(tmp_path, log(SMALL, MIDDLE), variant="all_reduce")
+    text = "".join(f"{prefix}{line}\n" for line in log(SMALL, MIDDLE).splitlines())
+    tagged = read(tmp_path, text, variant="all_reduce")
+    assert tagged.rows.equals(plain.rows)
+    assert tagged.rows["ranks"].eq(8).all()
+
+
+def test_a_table_may_have_no_hash(tmp_path: Path) -> None:
+    text = "\n".join(line.replace("# ", "  ", 1) for line in (NAMED + log(SMALL, MIDDLE)).splitlines())
+    assert read(tmp_path, text).rows["duration_us"].tolist() == ["18.28", "17.91", "148.2", "150.1"]
+    assert read(tmp_path, text).rows["device"].eq("AMD Instinct MI300X").all()
+
+
+def test_a_table_may_stand_behind_a_long_log(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    file.write_text("node01:7:7 [0] NCCL INFO Channel 00/32 : 0 1 2 3\n" * 3000 + NAMED + log(SMALL), encoding="utf-8")
+    with file.open("rb") as stream:
+        assert RcclTestsReader().sniff(file, stream.read(65536))
+    assert RcclTestsReader().read(file, Options()).rows["duration_us"].tolist() == ["18.28", "17.91"]
+    other = tmp_path / "other.log"
+    other.write_text("node01:7:7 [0] NCCL INFO Channel 00/32 : 0 1 2 3\n" * 3000, encoding="utf-8")
+    with other.open("rb") as stream:
+        assert not RcclTestsReader().sniff(other, stream.read(65536))
+
+
+MESSAGE = "node01:7:7 [0] NCCL INFO AllReduce: opCount 2 sendbuff 0x1\n"
+
+
+@pytest.mark.parametrize(
+    "place", [MIDDLE.index("-1") + 2, MIDDLE.index("113.21"), MIDDLE.index("150.1"), len(MIDDLE) - 1]
+)
+def test_a_line_that_a_message_breaks_is_put_together(tmp_path: Path, place: int) -> None:
+    broken = MIDDLE[:place] + MESSAGE + MESSAGE + MIDDLE[place:]
+    table = read(tmp_path, NAMED + log(SMALL, broken, LARGE))
+    assert table.rows["duration_us"].tolist() == ["18.28", "17.91", "148.2", "150.1", "11890", "11905"]
+    assert defects(table) == []
+
+
+def test_a_line_whose_rest_is_missing_is_refused(tmp_path: Path) -> None:
+    table = read(tmp_path, NAMED + log(MIDDLE[: MIDDLE.index("113.21")] + MESSAGE, LARGE))
+    assert defects(table) == [("line-unlike-header", "6 values for 13 columns")]
+    assert table.rows.loc[table.rows["_defect"].eq(""), "duration_us"].tolist() == ["11890", "11905"]
