@@ -81,6 +81,8 @@ CURES = {
     "negative-duration": "record again",
     "events-left-out": "record again where they are many",
     "events-mended": "nothing",
+    "prompts-cached": "measure with prompts that the server has not seen, or without its prefix cache",
+    "grid-not-recorded": "record what the text names",
     "odd-arguments": "nothing: the launch counts where the kernel's own argument is odd",
     "never-in-training": "train on rows that have it",
     "new-device-without-interval": "train with `--group device`",

@@ -26,6 +26,8 @@ from ..traces.dispatches import Trace
 LINE = "file_line"
 #: Column: place of a row among the lines of all files, each of which has fewer than so many.
 ORDER, MOST_LINES = "_order", 2**40
+#: Code of the note that a file has no grids, and how to record them.
+GRID_NOT_RECORDED = "grid-not-recorded"
 #: No job has more ranks: a larger number is damage.
 MOST_RANKS = 100_000
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
@@ -295,10 +297,6 @@ _NOT_READ = (
     (
         re.compile(rb'\A\s*\[\s*\{.*?"cat"\s*:\s*"(?:Node|Session|Api)"', re.DOTALL),
         "is a profile of ONNX Runtime, which is not read: profile with rocprofv3 or nsys",
-    ),
-    (
-        re.compile(rb"\A(?:QDSTRM|CUPTI|\x7fNSYS|NSYS)"),
-        "is a report of Nsight Systems, which only nsys reads: nsys export --type sqlite FILE, and read that",
     ),
 )
 """How files of known tools begin that are not read, and what to do instead."""

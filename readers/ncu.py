@@ -31,7 +31,7 @@ from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, Finding, Severity, Trace, dispatch_table, in_order
-from .base import LINE, DataFile, Options, TraceReader, register
+from .base import GRID_NOT_RECORDED, LINE, DataFile, Options, TraceReader, register
 from .files import Csv, content, parse_csv
 from .labels import device_named, device_of
 
@@ -347,6 +347,9 @@ class NcuReader(TraceReader):
         }
         for side, cells, metric in (("grid", "Grid Size", "grid_dim"), ("block", "Block Size", "block_dim")):
             columns |= _sizes(side, identity[cells], metrics, metric)
+        if len(identity) and all(columns[f"grid_{axis}"].isna().all() for axis in "xyz"):
+            text = "no launch has its grid: profile with --section LaunchStats, or --set full"
+            notes.append(remark(GRID_NOT_RECORDED, text, by="ncu"))
         counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}
         dispatches = in_order(dispatch_table({**columns, **counters}))
         return Trace(dispatches, findings=findings, notes=[*notes, *remarks])

@@ -45,6 +45,7 @@ from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
 from ..workers import Jobs, pool
 from .base import (
+    GRID_NOT_RECORDED,
     MOST_LINES,
     ORDER,
     DataFile,
@@ -362,6 +363,12 @@ REPEATS_STAY = remark(
     "repeats-stay-rows", "repeats stay rows of their own; shuffled folds then predict another run of a known problem"
 )
 REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem were merged, the median kept")
+_OF_SYSTEMS = (
+    "is a report of Nsight Systems that its own tools read: nsys export --type sqlite FILE, and read the .sqlite"
+)
+_OF_COMPUTE = "is a report of Nsight Compute that its own tools read: ncu --import FILE --csv --page raw, and read that"
+_REPORTS = {".nsys-rep": _OF_SYSTEMS, ".qdrep": _OF_SYSTEMS, ".qdstrm": _OF_SYSTEMS, ".ncu-rep": _OF_COMPUTE}
+"""Ending of a report that only its vendor's tools read -> what to do."""
 _PLACE = "_place"  # of a row among all
 TABLE = "the table"  # what messages call a table in memory
 _LISTED = 5  # files that an error names
@@ -461,7 +468,7 @@ def read_rows(
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
-        raise _unusable(rows.rename(columns=names)[list(names.values())], found.columns)
+        raise _unusable(rows.rename(columns=names)[list(names.values())], found)
     return rows, found.notes()
 
 
@@ -563,7 +570,8 @@ def _tables(
         reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     if not filled:
-        raise NoMeasurementsError(found.notes(), source=where)
+        findings = [finding.remark for trace in found.traces for finding in trace.findings]
+        raise NoMeasurementsError((*findings, *found.notes()), source=where)
     return [prepared(frames, options, found) for frames in filled], found
 
 
@@ -625,6 +633,9 @@ def _read_each(
 def _unknown(file: DataFile, *, known: bool) -> DataError:
     """Return the error for a file that no reader recognises; of Parquet what columns it has, and what is missing."""
     beginning = head(file.path)
+    remedy = _REPORTS.get(file.path.suffix.lower())
+    if remedy is not None:
+        return DataError(remedy, source=str(file.path))
     if not beginning.startswith(PARQUET):
         return DataError(unsupported(beginning, known=known), source=str(file.path))
     try:
@@ -685,7 +696,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
-        raise _unusable(rejected, found.columns)
+        raise _unusable(rejected, found)
     whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
     if files := _leave_out(whole, every, where, found):
@@ -702,7 +713,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
         every = every[~refused]
         if every.empty:
             _refuse_unit(held, found)
-            raise _unusable(rejected, found.columns)
+            raise _unusable(rejected, found)
     every = every.drop(columns=ORDER).reset_index(drop=True)
     merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
     if not part:
@@ -715,7 +726,7 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
                 rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
                 counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
         if merged.empty:
-            raise _unusable(rejected, found.columns)
+            raise _unusable(rejected, found)
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
@@ -861,13 +872,15 @@ def _refuse_unit(held: Held, found: Found) -> None:
             raise ParameterError("unit", f"{column}={unit} would make the times of {where} possible: {times}")
 
 
-def _unusable(rejected: pd.DataFrame, columns: Collection[str]) -> DataError:
+def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
-    first = rejected.iloc[0]
+    first, columns = rejected.iloc[0], found.columns
     reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
     told = f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
     if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
         told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
     elif first["reason"] == "missing-dimension" and not columns:
         told += f": give default {first['detail']}=VALUE"
+    elif first["reason"] == "launch-not-recorded":
+        told += "".join(f"; {note.general}" for note in found.notes() if note.code == GRID_NOT_RECORDED)
     return DataError(told, source=str(first["source"]))

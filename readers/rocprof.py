@@ -31,7 +31,7 @@ from ..remarks import Remark, remark
 from ..table.counters import merge_passes, summarise
 from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Severity, Trace, dispatch_table, in_order
-from .base import HEAD_BYTES, DataFile, Options, TraceReader, by_folder, of_file, register
+from .base import GRID_NOT_RECORDED, HEAD_BYTES, DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import as_utf8, content, head
 from .rocpd import direction
 
@@ -516,6 +516,9 @@ class RocprofReader(TraceReader):
             notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
         table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
         findings += left_out(times, run)
+        if len(run) and not run.has("grid"):
+            text = "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
+            notes.append(of_file(run.label, remark(GRID_NOT_RECORDED, text, by="rocprof")))
         table = _of_operations(table[times.known].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 

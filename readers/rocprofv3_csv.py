@@ -472,14 +472,16 @@ _LAUNCHING = ("HIP", "HSA")  # domains of the API calls that launch kernels and 
 class Run:
     """The tables of a run, by what they hold, in the order of the passes; files without GPU activity are passed over.
 
-    `passes` are the folders of the passes, "" for files outside of any. `timed` is the table whose rows are the
-    dispatches: the kernel trace of the first pass that has one, else the first counters that have times, or None.
+    `passes` are the folders of the passes, "" for files outside of any; `sums` the files of sums over kernels. `timed`
+    is the table whose rows are the dispatches: the kernel trace of the first pass that has one, else the first counters
+    that have times, or None.
     """
 
     def __init__(self, files: Sequence[DataFile], options: Options) -> None:
         replays = {file: place_of(file.path).replay for file in files}
         self.passes = sorted(set(replays.values()), key=by_number)
         self._tables: list[tuple[Content, str, CsvTable]] = []
+        self.sums = [file.label for file in files if content_of(head(file.path)) is Content.STATISTICS]
         for file in sorted(files, key=lambda file: self.passes.index(replays[file])):
             content = content_of(head(file.path))
             if content in _READ:
@@ -620,6 +622,9 @@ def _remarks(run: Run) -> list[Remark]:
     if timed is not None and repeated:
         text = f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}"
         notes.append(remark("kernel-traces-repeat", text, traces=len(repeated), timed=timed.file.label))
+    if timed is None and run.sums:
+        text = f"{run.sums[0]} holds sums over kernels, no single dispatches: record with --kernel-trace"
+        notes.append(remark("sums-only", text, by="rocprofv3"))
     if len(run.passes) > 1:
         text = f"{len(run.passes)} passes joined by kernel and the order of its dispatches"
         notes.append(remark("kernel-passes-joined", text, passes=len(run.passes)))
@@ -736,7 +741,8 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
 
 def _table(rows: pd.DataFrame, run: Run, notes: list[Remark]) -> pd.DataFrame:
     if rows.empty:
-        notes.append(rocprofv3.NO_ACTIVITY)
+        if not run.sums and not run.of(Content.COUNTERS):
+            notes.append(rocprofv3.NO_ACTIVITY)
         return dispatch_table({"start_ns": [], "duration_ns": []})
     gpus, remarks = agents(run)
     calls = launches(run)

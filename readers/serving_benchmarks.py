@@ -90,6 +90,8 @@ class _Runs(Reader):
             labels |= dict.fromkeys(own)
             if number(record.get("completed")) == 0:
                 row |= {DEFECT: "nothing-completed", DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed"}
+            elif (cached := cached_percent(record)) > _MOST_CACHED:
+                row |= {DEFECT: "prompts-cached", DEFECT_DETAIL: f"{cached:.0f} %"}
             rows.append(own | found | row)
         return _table(pd.DataFrame(rows), tuple(labels), options)
 
@@ -174,6 +176,43 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
+_CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w*|pct))?$")
+_MOST_CACHED: Final = 5.0  # percent of the prompts' tokens: the time to the first token errs by as much
+
+
+def cached_percent(record: Record) -> float:
+    """Return the percent of the prompts' tokens that the prefix cache held, 0 where the client does not say.
+
+    >>> cached_percent({"theoretical_prefix_cache_hit": {"unit": "%", "avg": 95.2}}), cached_percent({"conc": 4})
+    (95.2, 0.0)
+    """
+    most = 0.0
+    for name, value in record.items():
+        if not _CACHED.search(name):
+            continue
+        unit = "%" if "%" in name or re.search("(?i)percent|pct", name) else ""
+        if isinstance(value, Mapping):
+            unit = str(value.get("unit", unit))
+            value = value.get("avg")
+        share = number(value) or 0.0
+        percent = share if unit in ("%", "percent") or share > 1 else 100 * share
+        most = max(most, percent)
+    return most
+
+
+def _speculation(accepted: object, algorithm: object) -> str | None:
+    """Return how tokens are drafted, as InferenceX names it, None where each step gives one token a request.
+
+    >>> _speculation(3.48, "EAGLE"), _speculation(2.1, None), _speculation(1.0, None), _speculation(None, "NEXTN")
+    ('eagle', 'speculative', None, 'nextn')
+    """
+    several = (number(accepted) or 1.0) > 1
+    word = str(algorithm or "").lower()
+    if word in ("", "none", "false", "off"):
+        return "speculative" if several else None
+    return word
+
+
 def _mean(total: object, count: object) -> float | None:
     """Return tokens a request, whole."""
     whole, parts = number(total), number(count)
@@ -243,6 +282,10 @@ class VllmServeReader(_Runs):
             "engine": record.get("engine") or _engine(record.get("backend")) or "vllm",
             "engine_version": _first(record, "engine_version", "version"),
             "client": "vllm bench serve",
+            "variant": _speculation(
+                _first(record, "spec_decode_acceptance_length", "spec_decode_mean_acceptance_length"),
+                _first(record, "variant", "spec_decoding", "speculative_method"),
+            ),
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": answer,
             "concurrency": _under_way(record, record.get("max_concurrency"), latency),
@@ -289,6 +332,7 @@ class SglangServeReader(_Runs):
             "running_limit": server.get("max_running_requests"),
             "memory_percent": filled and round(100.0 * filled),
             "receive_interval": server.get("scheduler_recv_interval"),
+            "variant": _speculation(record.get("accept_length"), server.get("speculative_algorithm")),
             "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),

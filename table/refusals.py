@@ -45,6 +45,7 @@ REASONS: Final = {
     "unknown-model": "figures of the model are not known",
     "not-a-run": "no record of a run",
     "nothing-completed": "no request was completed",
+    "prompts-cached": "tokens of the prompts that stood in the prefix cache, so that they were not computed",
     "no-token-times": "no mean time above zero to the first token, or none per further one",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",

@@ -274,3 +274,35 @@ def test_every_file_that_was_read_is_known_by_its_hash(tmp_path: Path) -> None:
     ]
     assert [(file.name, file.size, file.sha256) for file in found.files] == expected
     assert read([found.frame]).files == ()
+
+
+SUMS = (
+    '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n"f",9,500,50.0,100,4,5,0.1\n'
+)
+COUNTED = "Agent_Id,Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value\n1,1,f,SQ_WAVES,64\n"
+NCU = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Device","CC","Section Name",'
+    '"Metric Name","Metric Unit","Metric Value"\n'
+    '"0","1","app","h","vecAdd","1","7","0","9.0","GPU Speed Of Light Throughput","Duration","us","50.18"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("1_kernel_stats.csv", SUMS, "sums-only.*--kernel-trace"),
+        ("1_counter_collection.csv", COUNTED, "counters-without-times.*--kernel-trace"),
+        ("counters.csv", "Index,KernelName,gpu-id,grd,wgr,SQ_WAVES\n0,f,0,64,64,1\n", "counters-without-times"),
+        ("run.nsys-rep", "\x01\x02", "nsys export --type sqlite"),
+        ("run.ncu-rep", "NVR\x00", "ncu --import"),
+        ("ncu.csv", NCU, "--section LaunchStats"),
+        ("ort.json", '[{"cat" : "Session","pid" :1,"ph" : "X","name" :"model_loading"}]', "ONNX Runtime"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_for_what_it_is(tmp_path: Path, name: str, content: str, says: str) -> None:
+    file = tmp_path / name
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=says) as refused:
+        read([file], defaults={"device": "MI300X"})
+    assert "the files are empty" not in str(refused.value)
+    assert "no-activities" not in str(refused.value)

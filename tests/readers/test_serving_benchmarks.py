@@ -198,3 +198,33 @@ def test_a_table_of_ones_own_needs_no_time_of_a_request(tmp_path: Path) -> None:
     template("serving").to_csv(file, index=False)
     row = fc.read(file).frame.iloc[0]
     assert row["duration_us"] == pytest.approx((250 + 1023 * 17.5) * 1e3)
+
+
+def test_speculation_is_a_variant(tmp_path: Path) -> None:
+    several = SGLANG | {"accept_length": 3.48}
+    named = several | {"server_info": SGLANG["server_info"] | {"speculative_algorithm": "EAGLE"}}
+    variants = [read(tmp_path, record).frame["variant"].iloc[0] for record in (SGLANG, several, named)]
+    assert variants == ["", "speculative", "eagle"]
+    drafted = VLLM | {"spec_decode_acceptance_length": 2.4}
+    assert read(tmp_path, drafted).frame["variant"].iloc[0] == "speculative"
+    assert read(tmp_path, INFERENCEX | {"spec_decoding": "mtp"}).frame["variant"].iloc[0] == "mtp"
+
+
+@pytest.mark.parametrize(
+    "hit",
+    [
+        {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 95.2}},
+        {"prefix_cache_hit_rate": {"unit": "ratio", "avg": 0.6}},
+        {"cache_hit_rate": 0.6},
+    ],
+)
+def test_prompts_that_the_cache_held_are_no_run_of_them(tmp_path: Path, hit: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="prompts-cached"):
+        read(tmp_path, AIPERF | hit)
+
+
+def test_a_few_cached_tokens_do_not_matter(tmp_path: Path) -> None:
+    assert (
+        len(read(tmp_path, AIPERF | {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 2.0}}, engine="vllm").frame)
+        == 1
+    )
