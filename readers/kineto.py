@@ -209,10 +209,10 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
     occurrence = same_number.cumcount().to_numpy()
     activities = same_number.transform("size").to_numpy()
     ranks = pd.Series(rank[concerned]).groupby(numbers[concerned]).nunique()
-    sharers = ranks.loc[wanted[rows]].to_numpy()
+    sharers = ranks.reindex(wanted[rows]).to_numpy()
     even = activities % sharers == 0
     share = np.maximum(activities // sharers, 1)
-    by_number = {}
+    by_number: dict[int, dict[int, int]] = {}
     for place in concerned.tolist():
         by_number.setdefault(int(numbers[place]), {}).setdefault(int(rank[place]), place)
     begins: dict[int, int] = {}  # the first activity of each rank, by its place in the file

@@ -347,7 +347,7 @@ class NcuReader(TraceReader):
         }
         for side, cells, metric in (("grid", "Grid Size", "grid_dim"), ("block", "Block Size", "block_dim")):
             columns |= _sizes(side, identity[cells], metrics, metric)
-        if len(identity) and all(columns[f"grid_{axis}"].isna().all() for axis in "xyz"):
+        if len(identity) and pd.DataFrame({axis: columns[f"grid_{axis}"] for axis in "xyz"}).isna().all(axis=None):
             text = "no launch has its grid: profile with --section LaunchStats, or --set full"
             notes.append(remark(GRID_NOT_RECORDED, text, by="ncu"))
         counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}

@@ -250,10 +250,11 @@ def _kernels(names: pd.Series, code: np.ndarray) -> np.ndarray:
     """Return what each call ran, by the number of the call of each activity: the names, sorted, each once."""
     launched = pd.DataFrame({"call": code, "name": names.astype("str").to_numpy()}).drop_duplicates()
     several = launched["call"].duplicated(keep=False).to_numpy()
-    kernels = np.empty(int(code.max()) + 1, dtype=object)
-    kernels[launched["call"][~several]] = launched["name"][~several]
-    for call, own in launched[several].groupby("call")["name"]:
-        kernels[call] = " + ".join(sorted(own))
+    kernels = np.full(int(code.max()) + 1, "", dtype=object)
+    calls, words = launched["call"].to_numpy(), launched["name"].to_numpy(dtype=object)
+    kernels[calls[~several]] = words[~several]
+    for call, own in pd.Series(words[several]).groupby(calls[several]):
+        kernels[int(str(call))] = " + ".join(sorted(map(str, own)))
     return kernels
 
 
