@@ -20,8 +20,8 @@ say, and on ROCm 6.2 to 7.1. The traps that are taken care of:
 * ROCm writes no registers, and of local memory only what is asked for at the launch: both stay missing there.
 * "gpu_user_annotation" begins before its first activity and ends after its last, by 1 ns or, in early 2024, by 1 us and
   500 ns; see `ranges`.
-* PyTorch writes tokens that are no JSON (inf, backslashes, quotes): they cost themselves (`mending`), as do arguments of
-  another type than they should have.
+* PyTorch writes tokens that are no JSON (inf, backslashes, quotes): they cost themselves (`mending`), as do arguments
+  of another type than they should have.
 * Ranks may have been put into one file: numbers of launches are then told apart by process (`launches_of`).
 * Some kernel names (Composable Kernel, AITER, cuDNN) are mangled, and are kept so: cutting off their template arguments
   would merge kernels that differ.

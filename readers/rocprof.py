@@ -1,9 +1,10 @@
 """rocprof v1 (ROCm up to 6): ``results.csv``, ``results.db``, and counters in files of their own.
 
 A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same lines into table KERN
-of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace. With ``--hip-trace`` alone the times are in
-table OPS and in the events of ``results.json``, without grids, copies among the kernels. A counter run (``rocprof -i``) of the same
-program writes a line per dispatch with counters and no times: it is joined to the timing run of its folder by Index and
+of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace. With ``--hip-trace`` alone the times are
+in table OPS and in the events of ``results.json``, without grids, copies among the kernels. A counter run
+(``rocprof -i``) of the same program
+writes a line per dispatch with counters and no times: it is joined to the timing run of its folder by Index and
 KernelName. Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. The files do not
 name the device. Seen: rocprof of ROCm 5.x and 6.x, Omniperf 1's column names.
 """
