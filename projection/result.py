@@ -475,10 +475,11 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         model = model_us(messages, projection.host, world.host)
         known = ~np.isnan(model) & (model > 0)
         if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
-            kept = projection.laws.keep_waiting
-            stays = "which stays" if kept else "which is projected too (comm_wait keeps it)"
-            text = f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers"
-            notes.insert(0, remark("collectives-above-model", f"{text}, {stays}", ratio=float(ratio), kept=kept))
+            text = (
+                f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers, "
+                "which stays"
+            )
+            notes.insert(0, remark("collectives-above-model", text, ratio=float(ratio)))
     names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
     if names:
         devices, host = tuple(sorted(names)), projection.host.name

@@ -277,7 +277,7 @@ def project_activities(
 def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> pd.DataFrame:
     """Return what the laws say of collectives: by the world they are projected to, where there is another."""
     if laws.world is not None:
-        return world_factors(activities, host, target, laws.world, keep_waiting=laws.keep_waiting)
+        return world_factors(activities, host, target, laws.world)
     return communication_factors(
         activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
     )

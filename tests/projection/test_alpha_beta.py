@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from flopcast.projection.collective_laws import (
     ALGORITHMS,
     COLLECTIVES,
     Link,
+    Nvls,
     Protocol,
     collective_of,
     collectives_of,
@@ -25,7 +28,9 @@ def test_a_message_by_hand() -> None:
     """Eight ranks, 100 GB/s = 1e5 bytes/us: 4 + 14 + 1.75e6 / 2 / 5e4 us; 10 + 28 + 1.75 · 4e6 / 8e4 us."""
     time = LINK.time_us("all_reduce", [0.5e6, 4e6], 8, 100.0)
     np.testing.assert_allclose(time, [18 + 17.5, 38 + 87.5])
-    np.testing.assert_allclose(LINK.latency_us("all_reduce", [0.5e6, 4e6], 8), [18, 38])
+    latency, transfer = LINK.parts_us("all_reduce", [0.5e6, 4e6], 8, 100.0)
+    np.testing.assert_allclose(latency, [18, 38])
+    np.testing.assert_allclose(transfer, [17.5, 87.5])
 
 
 def test_other_collectives_have_their_own_terms() -> None:
@@ -109,12 +114,40 @@ def test_a_protocol_takes_time(figures: tuple[float, float, float]) -> None:
         ("direct", "reduce_scatter", 1, 7 / 8),
         ("direct", "broadcast", 2, 14 / 8),
         ("direct", "scatter", 1, 7 / 8),
+        ("mesh", "all_reduce", 2, 14 / 8),
+        ("mesh", "all_gather", 1, 7 / 8),
+        ("mesh", "broadcast", 1, 1),
         ("ring", "send_recv", 1, 1),
         ("direct", "send_recv", 1, 1),
     ],
 )
 def test_terms_of_eight_ranks(algorithm: str, collective: str, steps: float, volume: float) -> None:
     assert [float(term) for term in cost_terms(algorithm, collective, 8)] == [steps, volume]
+
+
+def test_a_mesh_takes_the_steps_of_a_ring_until_all_gpus_of_the_node_exchange_directly() -> None:
+    assert cost_terms("mesh", "all_reduce", [2, 4, 7, 8])[0].tolist() == [2, 6, 12, 2]
+    assert cost_terms("mesh", "all_to_all", [2, 4, 7, 8])[0].tolist() == [1, 3, 6, 1]
+
+
+def test_untuned_numbers_of_ranks_have_fewer_rings_and_each_carries_less() -> None:
+    """Six ranks on one ring of five links, which carries 0.8 of a tuned one: 4 us and 10 steps, then bytes at 16 GB/s."""
+    link = Link(("G",), "all_reduce", "mesh", (SHORT,), rings={6: 1}, untuned=0.8)
+    assert link.reach([4, 6, 8]).tolist() == pytest.approx([1.0, 0.8 / 5, 1.0])
+    sent = 2 * 5 / 6 * 3e6
+    assert link.time_us("all_reduce", 3e6, 6, 500.0) == pytest.approx(14 + sent / (0.5 * 80e3))
+    assert link.time_us("send_recv", 3e6, 6, 100.0) == pytest.approx(4 + 1 + 3e6 / 50e3)
+
+
+def test_a_switch_that_adds_takes_long_all_reduces_of_many_ranks() -> None:
+    link = replace(LINK, nvls=Nvls(from_ranks=8, base_us=100.0, efficiency=0.9))
+    ring = LINK.time_us("all_reduce", [1e6, 1e8], 8, 100.0)
+    assert link.time_us("all_reduce", [1e6, 1e8], 8, 100.0).tolist() == pytest.approx([ring[0], 100 + 1e8 / 90e3])
+    assert [float(part[1]) for part in link.parts_us("all_reduce", [1e6, 1e8], 8, 100.0)] == pytest.approx(
+        [100, 1e8 / 90e3]
+    )
+    for collective, ranks in (("all_reduce", 4), ("all_gather", 8)):
+        assert link.time_us(collective, 1e8, ranks, 100.0) == LINK.time_us(collective, 1e8, ranks, 100.0)
 
 
 def test_what_tree_rounds_and_bruck_come_to_by_hand() -> None:
@@ -131,7 +164,7 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(algorithm: str) -> 
         np.testing.assert_allclose(whole, first + second)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "mesh"])
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @given(ranks=st.integers(2, 512))
 def test_more_ranks_never_take_fewer_steps_or_bytes(algorithm: str, collective: str, ranks: int) -> None:

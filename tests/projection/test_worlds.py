@@ -125,7 +125,7 @@ def test_waiting_is_what_the_model_does_not_explain() -> None:
     measured_us = np.array([10 * was, was / 2])
     table["duration_ns"] = pd.array((1e3 * measured_us).round(), dtype="Int64")
     world = World(network, network, ranks=64)
-    found = world_factors(table, MI300X, MI300X, world, keep_waiting=True)
+    found = world_factors(table, MI300X, MI300X, world)
     assert (found["factor"] * measured_us).tolist() == pytest.approx([9 * was + now, now / 2], rel=1e-6)
 
 
@@ -147,6 +147,6 @@ def test_the_model_says_nothing_of_a_collective_of_unknown_kind() -> None:
     modelled = model_us(placed_messages(table), MI300X)
     assert modelled[0] > 0
     assert np.isnan(modelled[1])
-    found = world_factors(table, MI300X, MI300X, World(ranks=64), keep_waiting=True)
+    found = world_factors(table, MI300X, MI300X, World(ranks=64))
     assert found["law"].tolist() == ["alpha-beta", "kept"]
     assert found["factor"].iloc[1] == 1.0
