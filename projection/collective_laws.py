@@ -628,15 +628,19 @@ def _used_links(
         why = remark("links-of-another", text, unmeasured=other.name, measured=name)
         lent_to_other = lent_link(links, name, other, collective)
         return of_host or lent_to_other, of_target or lent_to_other, why
-    for gpu, link in ((host, of_host), (target, of_target)):
-        if link.carried_from and ranks in link.rings:
-            text = (
-                f"{ranks:g} ranks of {gpu.name} were not measured: the fall in bandwidth of {link.carried_from}, which "
-                "has the same mesh and library"
-            )
-            why = remark("rings-of-another", text, gpu=gpu.name, measured=link.carried_from, ranks=ranks)
-            return of_host, of_target, why
-    return of_host, of_target, None
+    carried = _carried(host, of_host, ranks) or _carried(target, of_target, ranks)
+    return of_host, of_target, carried
+
+
+def _carried(gpu: GPU, link: Link | None, ranks: float) -> Remark | None:
+    """Return that the rings of so many ranks were measured on another GPU; None where they were not."""
+    if link is None or not link.carried_from or ranks not in link.rings:
+        return None
+    text = (
+        f"{ranks:g} ranks of {gpu.name} were not measured: the fall in bandwidth of {link.carried_from}, which has the "
+        "same mesh and library"
+    )
+    return remark("rings-of-another", text, gpu=gpu.name, measured=link.carried_from, ranks=float(ranks))
 
 
 def sigma_of_parts(of_bytes: FloatArray, waiting: FloatArray, covered: bool) -> FloatArray:
@@ -834,13 +838,27 @@ def world_factors(activities: pd.DataFrame, host: GPU, target: GPU, world: World
         )
     which = table.groupby(keys, dropna=False, sort=False).ngroup()
     result = pd.DataFrame(answers).reindex(columns=_OF_WORLD).iloc[which].reset_index(drop=True)
-    time_us = table["time"].to_numpy() / NS_PER_US
-    model_us = result.pop("model_us").to_numpy(dtype=float)
-    result["factor"] = factor_of_measured(result["factor"].to_numpy(dtype=float), model_us, time_us)
-    return result.set_axis(activities.index)
+    explained = explained_part(result["model_us"].to_numpy(dtype=float), table["time"].to_numpy() / NS_PER_US)
+    ratio = result["ratio"].to_numpy(dtype=float)
+    factor = 1.0 + explained * (ratio - 1.0)
+    of_bytes = explained * ratio * result["of_bytes"].to_numpy(dtype=float) / factor
+    waiting = (1.0 - explained) / factor
+    covered = result["covered"].to_numpy(dtype=bool)
+    modelled = (result["law"] == ALPHA_BETA).to_numpy()
+    bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
+    sigma = np.where(covered, sigma_of_parts(of_bytes, waiting, True), sigma_of_parts(of_bytes, waiting, False))
+    return pd.DataFrame(
+        {
+            "factor": factor,
+            "law": result["law"],
+            "why": result["why"],
+            "bound": np.where(modelled, bound, UNKNOWN),
+            "sigma": np.where(result["measured"].to_numpy(dtype=bool), sigma, result["sigma"].to_numpy(dtype=float)),
+        }
+    ).set_axis(activities.index)
 
 
-_OF_WORLD: Final = ["factor", "law", "why", "bound", "sigma", "model_us"]
+_OF_WORLD: Final = ["law", "why", "ratio", "model_us", "of_bytes", "covered", "measured", "sigma"]
 
 
 def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
@@ -888,11 +906,15 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
 def _answer_of_world(
     host: GPU, target: GPU, world: World, collective: str, ranks: tuple[float, float], size: float
 ) -> dict[str, object]:
-    """Return the columns of `world_factors` for one kind of message.
+    """Return what `world_factors` needs of one kind of message (`_OF_WORLD`).
 
-    `factor` is that of the part that the model explains, and `model_us` what the model says of the host.
+    `model_us` is what the model says of the host, `ratio` by what that changes, `of_bytes` the part of it that bytes
+    take on the target. `sigma` stands where the errors were not `measured`: NaN, or 0 where nothing changes.
     """
-    kept: dict[str, object] = {"factor": 1.0, "law": KEPT, "bound": UNKNOWN, "sigma": np.nan, "model_us": 0.0}
+    kept: dict[str, object] = {
+        "law": KEPT, "ratio": 1.0, "model_us": 0.0, "of_bytes": 0.0, "covered": False, "measured": False,
+        "sigma": np.nan,
+    }  # fmt: skip
     if unknown := unknown_of(collective, ranks[0], np.array([size])):
         return kept | {"why": (unknown,)}
     before, after = (int(count) for count in ranks)
@@ -912,20 +934,21 @@ def _answer_of_world(
         new_latency = latency * new_latency / moved_latency
     was, now = float(latency + transfer), float(new_latency + new_transfer)
     nodes = tuple(network.nodes(count) for network, count in zip(networks, (before, after), strict=True))
-    if host == target and before == after and networks[0] == networks[1]:
-        sigma = 0.0
-    elif max(nodes) > 1:  # errors between nodes were not measured
-        sigma = np.nan
-    else:
-        own = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
-        counts = zip(own, ranks, strict=True)
-        covered = all(link is not None and link.covers(collective, count) for link, count in counts)
-        sigma = float(sigma_of_parts(new_transfer / now, np.zeros(()), covered))
+    links = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
+    sides = list(zip((host, target), links, (before, after), strict=True))
+    same = host == target and before == after and networks[0] == networks[1]
     levels = "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
-    why = () if before == after and max(nodes) == 1 else (other,)
+    why = [] if before == after and max(nodes) == 1 else [other]
+    why += [carried for side in sides if not same and (carried := _carried(*side)) is not None]
     return {
-        "factor": now / was, "law": ALPHA_BETA, "why": why, "bound": LINK if 2 * new_transfer >= now else LATENCY,
-        "sigma": sigma, "model_us": was,
-    }  # fmt: skip
+        "law": ALPHA_BETA,
+        "why": tuple(dict.fromkeys(why)),
+        "ratio": now / was,
+        "model_us": was,
+        "of_bytes": float(new_transfer / now),
+        "covered": all(link is not None and link.covers(collective, count) for _, link, count in sides),
+        "measured": max(nodes) == 1 and not same,  # errors between nodes were not measured
+        "sigma": 0.0 if same else np.nan,
+    }

@@ -86,10 +86,10 @@ def test_the_laws_errors_are_those_of_the_measured_pairs(measured: pd.DataFrame)
 
 
 def test_the_fitted_models_beat_the_bandwidths_on_messages_left_out(measured: pd.DataFrame) -> None:
-    """A100 and H100, both directions, ranks left out of both fits; messages of 1 MiB and more, by a third."""
-    errors = measured[(measured["by"] == "ranks") & (measured["message_bytes"] >= 2**20)]
+    """A100 and H100, both directions, ranks left out of both fits; messages of 16 MiB and more, by half."""
+    errors = measured[(measured["by"] == "ranks") & (measured["message_bytes"] >= 2**24)]
     rms = np.sqrt((errors[list(LAWS)] ** 2).mean())
-    assert rms["alpha-beta"] < 0.75 * rms["bandwidth"]
+    assert rms["alpha-beta"] < 0.5 * rms["bandwidth"]
 
 
 def test_every_pair_counts_once() -> None:

@@ -368,10 +368,9 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
     result = invoke(trace, "--ranks", "64", "--network", network, *sweeps, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
-    grown = collective_us(find("MI300X"), "all_reduce", 16 << 20, 64) / collective_us(
-        find("MI300X"), "all_reduce", 16 << 20, 8
-    )
-    assert found["projected_us"] == pytest.approx(found["measured_us"] + 300 * (float(grown) - 1), rel=1e-6)
+    was, now = (float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64))
+    assert was < 300
+    assert found["projected_us"] == pytest.approx(found["measured_us"] + now - was, rel=1e-6)
     grid = pd.DataFrame(found["grid"])
     assert len(grid) == 4 * 8
     assert grid["ratio"].tolist() == pytest.approx((grid["end_to_end_us"] / found["measured_us"]).tolist())
@@ -403,19 +402,18 @@ def test_a_trace_without_collectives_says_that_nothing_is_re_sized(tmp_path: Pat
     assert "nothing-re-sized" in [note.code for note in found.result.notes]
 
 
-def test_what_waits_for_peers_is_told_and_stays_where_it_is_asked(tmp_path: Path) -> None:
-    """It takes far longer than the model says; where it is asked, what the model explains alone is re-sized."""
+def test_what_waits_for_peers_is_told_and_stays(tmp_path: Path) -> None:
+    """It takes far longer than the model says: what the model explains alone is re-sized."""
     trace = with_collective(tmp_path / "t.json")
     content = json.loads(trace.read_text())
     (meeting,) = (event for event in content["traceEvents"] if event["name"].startswith("nccl"))
     meeting["dur"] = 3000.0
     trace.write_text(json.dumps(content))
-    whole, kept = (project(trace, "MI300X", ranks=64, comm_wait=keep) for keep in (False, True))
+    kept = project(trace, "MI300X", ranks=64)
     codes = [note.code for note in kept.result.notes]
     assert "collectives-above-model" in codes
     model = [float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)]
     assert kept.projected_us == pytest.approx(kept.measured_us + model[1] - model[0])
-    assert whole.projected_us == pytest.approx(whole.measured_us + 3000 * (model[1] / model[0] - 1))
     assert kept.result.sent["sent_bytes"].tolist() == [(16 << 20) * 7 / 4]
 
 

@@ -150,3 +150,20 @@ def test_the_model_says_nothing_of_a_collective_of_unknown_kind() -> None:
     found = world_factors(table, MI300X, MI300X, World(ranks=64))
     assert found["law"].tolist() == ["alpha-beta", "kept"]
     assert found["factor"].iloc[1] == 1.0
+
+
+def test_waiting_in_another_world_is_no_time_of_links() -> None:
+    table = sent(("allreduce", 424, 8, "0"), ("allreduce", 10**10, 8, "0"))
+    table["duration_ns"] = pd.array([2_000_000, 10_000_000], dtype="Int64")
+    found = world_factors(table, MI300X, MI355X, World())
+    assert found["factor"].iloc[0] == pytest.approx(1.0, abs=1e-3)
+    assert found["bound"].tolist() == ["latency", "link"]
+
+
+def test_rings_carried_over_from_another_gpu_are_said_in_another_world_too() -> None:
+    found = world_factors(sent(("allreduce", SIZE, 8, "0")), MI300X, MI300X, World(ranks=6))
+    assert [why.code for why in found["why"].iloc[0]] == ["other-world", "rings-of-another"]
+    assert found["factor"].iloc[0] > 3
+    assert found["sigma"].iloc[0] > 0
+    measured = world_factors(sent(("allreduce", SIZE, 8, "0")), MI355X, MI355X, World(ranks=6))
+    assert [why.code for why in measured["why"].iloc[0]] == ["other-world"]
