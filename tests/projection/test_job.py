@@ -192,3 +192,16 @@ def test_what_is_sent_by_collective_and_pair() -> None:
     assert communication_table(job.projections[0].activities.iloc[:0]).empty
     kinds = job.collectives
     assert kinds[["count", "members", "wait_us", "transfer_us"]].to_numpy().tolist() == [[6, 3, 100.0, 400.0]]
+
+
+def test_a_transfer_changes_alike_however_long_a_rank_waits_for_it() -> None:
+    """The waiting is not in what the laws are asked of."""
+    short, long = (
+        project_job(job_of(straggling(late_ns)), MI300X, find("MI355X"), Laws(compute="kept"))
+        for late_ns in (1_000, 5_000_000)
+    )
+    for job in (short, long):
+        transfer = job.waits["transfer_us"]
+        assert transfer.to_numpy() == pytest.approx(transfer.iloc[0], rel=1e-3)
+        assert transfer.iloc[0] < TRANSFER_NS / 1e3
+    assert long.waits["transfer_us"].iloc[0] == pytest.approx(short.waits["transfer_us"].iloc[0], rel=1e-3)
