@@ -372,10 +372,10 @@ class Job:
     def times(self) -> list[Times]:
         """The replay of all ranks together on the target."""
         durations = [one.projected_ns.copy() for one in self.projections]
-        for rank, one in enumerate(self.projections):
+        projected = self._transfer * self._factor
+        for rank in range(len(self.projections)):
             own = self.meetings.rank == rank
-            row = self.meetings.row[own]
-            durations[rank][row] = self._transfer[own] * self._factor[own]
+            durations[rank][self.meetings.row[own]] = projected[own]
         graphs = [one.target_graph for one in self.projections]
         return replay_together(graphs, durations, self.meetings, [one.cpu for one in self.projections])
 

@@ -131,7 +131,7 @@ def test_a_mesh_takes_the_steps_of_a_ring_until_all_gpus_of_the_node_exchange_di
 
 
 def test_untuned_numbers_of_ranks_have_fewer_rings_and_each_carries_less() -> None:
-    """Six ranks on one ring of five links, which carries 0.8 of a tuned one: 4 us and 10 steps, then bytes at 16 GB/s."""
+    """Six ranks on one ring of five links, with 0.8 of a tuned one: 4 us and 10 steps, then bytes at 0.5 of 80 GB/s."""
     link = Link(("G",), "all_reduce", "mesh", (SHORT,), rings={6: 1}, untuned=0.8)
     assert link.reach([4, 6, 8]).tolist() == pytest.approx([1.0, 0.8 / 5, 1.0])
     sent = 2 * 5 / 6 * 3e6
