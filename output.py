@@ -1,4 +1,8 @@
-"""Results that appear whole or not at all: written beside their place, then renamed. Folders, files, and tables."""
+"""Results that appear whole or not at all: written beside their place, then renamed. Folders, files, and tables.
+
+What a result may replace is one rule, here: a file that flopcast wrote, which says so (`is_marked`), or any other where
+`replacing` allows it; and never, whatever is allowed, a file that the same call reads.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import json
 import math
 import os
 import re
+import zipfile
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import DataError, ParameterError
+from .errors import DataError, ParameterError, few
 from .staging import put_folder, staged
 
 if TYPE_CHECKING:  # what writes tables imports them: commands check where a result goes before they take the time
@@ -37,14 +43,117 @@ FILES: Final = {
 """What the folder of an answer holds, by what was asked: JSON, page, and what stands beside them."""
 METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
+MADE_BY: Final = {"made_by": "flopcast"}
+"""What JSON begins with that is a result by itself."""
+MARK: Final = "made by flopcast"
+"""What scripts and TOML say in a comment of their first lines, and pages in their head."""
+_MARKED: Final = re.compile(rb"made by flopcast|made_by.{1,12}flopcast", re.DOTALL)
+_HEAD: Final = 4096  # bytes of a file, among which its mark is
+_WRITTEN: Final = (
+    frozenset({"target", "metric", "level", "basis"}),  # predictions
+    frozenset({"predicted", "lower", "upper", "unit", "level"}),  # forecasts
+    frozenset({"gpu", "engine", "replicas", "holds"}),  # ways to serve
+    frozenset({"predicted", "group", "known", "cost_s"}),  # what to measure next
+    frozenset({"op", "dtype_a", "duration_us", "source"}),  # measurements
+)
+"""Columns by which a CSV is known that flopcast wrote; `_csv_is_marked` says what else it must be like."""
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """What results may replace: anything where ``overwrite``, but none of the files and folders in ``reads``."""
+
+    overwrite: bool = False
+    reads: tuple[Path, ...] = ()
+
+
+_ALLOWED: ContextVar[_Allowed] = ContextVar("_ALLOWED", default=_Allowed())  # noqa: B039
+
+
+@contextmanager
+def replacing(*, overwrite: bool = False, reads: Iterable[Path] = ()) -> Generator[None]:
+    """Say, for the results of this block, whether they may replace any file, and what is read and never replaced.
+
+    What an enclosing block says holds too.
+    """
+    before = _ALLOWED.get()
+    token = _ALLOWED.set(_Allowed(before.overwrite or overwrite, (*before.reads, *reads)))
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def overwriting() -> bool:
+    """Whether `replacing` allows to replace any file that is not read."""
+    return _ALLOWED.get().overwrite
+
+
+def check_replaceable(out: Path, data: Iterable[Path] = ()) -> None:
+    """Refuse to replace a file that is read, or one that flopcast did not write where `replacing` does not allow it.
+
+    Raises DataError. What does not exist may be written.
+    """
+    if not os.path.lexists(out):
+        return
+    check_unread(out, data)
+    if not overwriting() and not is_marked(out):
+        what = "exists, and nothing in it says that flopcast wrote it: choose another file, or give overwrite=True"
+        raise DataError(what, source=str(out))
+
+
+def is_marked(file: Path) -> bool:
+    """Whether a file says that flopcast wrote it: by its metadata, its first lines, or as a CSV by its header.
+
+    A spreadsheet that somebody saved again does not say so, nor a CSV that another program wrote again.
+    """
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD)
+    except OSError:
+        return False
+    if head.startswith(b"PAR1"):
+        return _parquet_is_marked(file)
+    if head.startswith(b"PK"):
+        return _workbook_is_marked(file)
+    return _MARKED.search(head) is not None or _csv_is_marked(head)
+
+
+def _parquet_is_marked(file: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return METADATA in (pq.read_metadata(file).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _workbook_is_marked(file: Path) -> bool:
+    with suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(file) as book:
+        about = book.read("docProps/core.xml")
+        return b">flopcast</dc:creator>" in about and b"lastModifiedBy" not in about
+    return False
+
+
+def _csv_is_marked(head: bytes) -> bool:
+    """Whether every name of the header is quoted, as spreadsheets and pandas do not write them, and are flopcast's."""
+    header = head.partition(b"\n")[0].decode(errors="replace")
+    if not re.fullmatch(r'"[^"]*"(,"[^"]*")*', header):
+        return False
+    names = set(header[1:-1].split('","'))
+    return any(columns <= names for columns in _WRITTEN)
 
 
 def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] = ()) -> None:
     """Refuse ``out``, if any, as the folder of a result made of such files; call it before the work, not after.
 
-    It need not exist. A folder that holds nothing else is an earlier result and will be replaced; one with other files
-    in it is somebody's data, and none of the ``data`` that are read may be replaced. Raises DataError: ``out`` is a
-    file, holds other files or one that is read, or cannot be written.
+    It need not exist. A folder that holds nothing else, and of which a file says that flopcast wrote it, is an earlier
+    result and will be replaced; one with other files in it is somebody's data, and none of the ``data`` that are read
+    may be replaced. Raises DataError: ``out`` is a file, holds other files or one that is read, or cannot be written;
+    or its files are not flopcast's, and `replacing` does not allow to replace them.
     """
     if out is None:
         return
@@ -53,8 +162,12 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
             raise DataError("is a file: choose another folder", source=str(out))
         if foreign := sorted({item.name for item in out.iterdir()} - set(names)):
             raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
-        for name in names:
-            _check_unread(out / name, data)
+        check_unread(out, data)
+        held = sorted(out.iterdir())
+        if held and not overwriting() and not any(map(is_marked, held)):
+            what = "holds files that flopcast did not write"
+            text = f"{what} ({few(item.name for item in held)}): choose another folder, or give overwrite=True"
+            raise DataError(text, source=str(out))
     check_folder(out)
 
 
@@ -102,7 +215,8 @@ def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = 
 
     ``formats`` are the suffixes it may have; it may be none of the ``data`` that are read, nor one in these folders,
     through links neither; ``parameter`` is what the caller calls it. Raises ParameterError: the suffix is another, or
-    nothing is installed that writes it; DataError: ``out`` is a folder or a file that is read, or cannot be written.
+    nothing is installed that writes it; DataError: ``out`` is a folder, a file that is read, or one that flopcast did
+    not write (`check_replaceable`), or cannot be written.
     """
     if out is None:
         return
@@ -113,7 +227,7 @@ def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = 
         raise ParameterError(parameter, "needs openpyxl for .xlsx: pip install 'flopcast[excel]', or end it in .csv")
     if out.is_dir():
         raise DataError("is a folder: give a file", source=str(out))
-    _check_unread(out, data)
+    check_replaceable(out, data)
     check_place(out)
 
 
@@ -122,26 +236,43 @@ def check_table(out: Path | None, parameter: str = "out", data: Iterable[Path] =
     check_file(out, FORMATS, data, parameter)
 
 
-def _check_unread(out: Path, data: Iterable[Path]) -> None:
-    """Refuse a file that is among those read, or in one of the folders, by its own name or a link's."""
-    for path in data if out.exists() else ():
-        for file in path.rglob("*") if path.is_dir() else [path]:
-            if file.is_file() and file.samefile(out):
-                raise DataError("is a file that is read: choose another", source=str(out))
+def check_unread(out: Path, data: Iterable[Path] = ()) -> None:
+    """Refuse a file that is among those read, or in one of the folders, by its own name or a link's; of a folder any.
+
+    What is read are the ``data``, and what `replacing` names. Raises DataError.
+    """
+    replaced = {_identity(file): file for file in _files_of(out)}
+    for path in (*data, *_ALLOWED.get().reads) if replaced else ():
+        for file in _files_of(path):
+            if (same := replaced.get(_identity(file))) is not None:
+                raise DataError("is a file that is read: choose another", source=str(same))
+
+
+def _files_of(path: Path) -> Iterable[Path]:
+    """Return a file, or those of a folder, whose folders are not followed through links."""
+    inside = path.rglob("*") if path.is_dir() else [path]
+    return [file for file in inside if file.is_file()]
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    """Return what all names of a file have in common."""
+    stated = file.stat()
+    return stated.st_dev, stated.st_ino
 
 
 @contextmanager
-def whole_table(out: Path, schema: pa.Schema, beside: str | None = None) -> Generator[Any]:
+def whole_table(out: Path, schema: pa.Schema, beside: str = "{}") -> Generator[Any]:
     """Give a writer of Arrow tables to a CSV, Excel or else Parquet file, which appears when the block ends well.
 
-    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be written.
+    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be written, or is a file
+    that flopcast did not write (`check_replaceable`).
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    if beside is not None:
-        compact = json.dumps(json.loads(beside)).encode()
-        schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
+    check_replaceable(out)
+    compact = json.dumps(json.loads(beside)).encode()
+    schema = schema.with_metadata({**(schema.metadata or {}), METADATA: compact})
     with whole_file(out) as path:
         if out.suffix.lower() == ".csv":
             with pyarrow.csv.CSVWriter(path, _guarded(schema.empty_table()).schema) as file:
@@ -228,6 +359,17 @@ def whole_folder(out: Path) -> Generator[Path]:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
 
 
+def write_text(out: Path, text: str, *, overwrite: bool = False) -> None:
+    """Write a text file, UTF-8, whole or not at all; one that bears `MARK` may be replaced, others to ``overwrite``.
+
+    Raises DataError: ``out`` is a file that flopcast did not write, or cannot be written.
+    """
+    with replacing(overwrite=overwrite):
+        check_replaceable(out)
+    with whole_file(out) as path:
+        path.write_text(text, encoding="utf-8")
+
+
 def write_texts(out: Path, texts: Mapping[str, str]) -> None:
     """Write text files, UTF-8, into the folder ``out``, all that the result consists of, whole or not at all.
 
@@ -262,6 +404,7 @@ def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
     from openpyxl import Workbook  # an extra, which `check_file` has found
 
     book = Workbook(write_only=True)
+    book.properties.creator = "flopcast"
     sheet = book.create_sheet("table")
     sheet.freeze_panes = "A2"
     try:

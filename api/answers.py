@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..output import unguarded
+from ..output import replacing, unguarded
 from ..readers.base import LINE
 from ..readers.files import PARQUET, WORKBOOK, csv_header, head, parquet_columns, read_plain_table, with_points
 from ..readers.tidy import numbers_or_text
@@ -63,15 +63,17 @@ class Prediction:
     def __post_init__(self) -> None:
         object.__setattr__(self, "report", Figures(self.report))
 
-    def save(self, out: str | Path) -> None:
+    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
         """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.
 
         Raises
         ------
         DataError
-            If the suffix is another, or the file cannot be written.
+            If the suffix is another, or the file cannot be written, or flopcast did not write it and ``overwrite`` is
+            not set.
         """
-        write_file(self.frame, self.report, Path(out))
+        with replacing(overwrite=overwrite):
+            write_file(self.frame, self.report, Path(out))
 
     def half_width(self, share: float = 0.9) -> float:
         """Return the half-width, relative to the prediction, that a share of the predicted rows does not exceed.

@@ -27,7 +27,7 @@ from ..laws.rates import on_each
 from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
-from ..output import FILES, dumps, whole_folder
+from ..output import FILES, dumps, replacing, whole_folder
 from ..readers import Measurements, read_rows
 from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
@@ -130,7 +130,8 @@ class Check(Shown):
         if correction is None:
             raise DataError(f"a factor corrects a run that is shifted; the verdict on this one is: {self.verdict}")
         out = Path(folder)
-        check_run_folder(out)
+        with replacing(reads=[] if self.run.folder is None else [self.run.folder]):
+            check_run_folder(out)
         with TemporaryDirectory() as aside:
             place = Path(aside) / "run"
             self.run.save(place)
@@ -166,8 +167,7 @@ class Check(Shown):
 
 def check(
     run: str | Path | RunLike,
-    data: Data,
-    *,
+    *data: Data,
     host: str | None = None,
     target: str | None = None,
     interval: float = 0.9,
@@ -186,7 +186,7 @@ def check(
     ----------
     run : path or Run
         Run folder that `train` wrote, or a run.
-    data : path, DataFrame, Measurements, or a sequence of them
+    *data : path, DataFrame, Measurements, or a sequence of them
         Measured on the target; where the run has a host, on both devices, and paired as for `train`. Rows that the run
         was trained on are left out.
     host : str, optional
@@ -387,15 +387,17 @@ class Advice:
         """Return the advice as `report` shows it."""
         return advice_document(self.batch, self.report)
 
-    def save(self, out: str | Path) -> None:
+    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
         """Write the batch to .csv, .parquet or .xlsx, with the report to .json; whole or not at all.
 
         Raises
         ------
         DataError
-            If the suffix is another, or the file cannot be written.
+            If the suffix is another, or the file cannot be written, or flopcast did not write it and ``overwrite`` is
+            not set.
         """
-        write_file(self.batch, self.report, Path(out))
+        with replacing(overwrite=overwrite):
+            write_file(self.batch, self.report, Path(out))
 
     def __repr__(self) -> str:
         return f"<Advice for {self.report['run']}: {len(self.batch)} of {self.report['candidates']} rows>"
@@ -406,8 +408,7 @@ class Advice:
 
 def advise(
     run: str | Path | RunLike,
-    candidates: Data,
-    *,
+    *candidates: Data,
     rows: int | None = None,
     budget: float | None = None,
     row_seconds: float = ROW_SECONDS,
@@ -425,7 +426,7 @@ def advise(
     ----------
     run : path or Run
         Run folder that `train` wrote, or a run.
-    candidates : path, DataFrame, Measurements, or a sequence of them
+    *candidates : path, DataFrame, Measurements, or a sequence of them
         What could be measured: rows of the run's host, or shapes where it has none, with or without a time.
         Rows of the target beside a host's count as measured already.
     rows : int, optional
@@ -553,7 +554,7 @@ def advise(
 
 
 def needed(
-    run: str | Path | RunLike, need: float, candidates: Data = (), *, half_width: float | None = None, **settings: Any
+    run: str | Path | RunLike, need: float, *candidates: Data, half_width: float | None = None, **settings: Any
 ) -> Need:
     """Say whether a run errs by no more than is needed, and how many more rows of the target would reach that.
 
@@ -562,7 +563,7 @@ def needed(
     run : path or Run
     need : float
         The error that is allowed, as a share of the answer: 0.1.
-    candidates : path, DataFrame, Measurements, or a sequence of them
+    *candidates : path, DataFrame, Measurements, or a sequence of them
         What could be measured, as for `advise`: the training data themselves, where they have rows of the host that the
         target lacks.
     half_width : float, optional
@@ -595,7 +596,7 @@ def needed(
     if now <= need or not items(candidates) or trained.trained.recipe.from_hosts_to_many:
         return Need(need, now, what=what)
     try:
-        told = advise(trained, candidates, rows=MOST_ROWS, **settings).report
+        told = advise(trained, *candidates, rows=MOST_ROWS, **settings).report
     except NothingLeftError:
         return Need(need, now, what=what)
     where = "" if told["target"] == EVERY.name else f" on {told['target']}"

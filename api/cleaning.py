@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, ParameterError, counted
-from ..output import dumps, write_table
+from ..output import dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
@@ -43,21 +43,23 @@ class Cleaning(CleanedTraces):
         """Return the result for readers; its ``data`` are its JSON form."""
         return cleaning_document(self)
 
-    def save(self, out: str | Path, removed: str | Path | None = None) -> None:
+    def save(self, out: str | Path, *, removed: str | Path | None = None, overwrite: bool = False) -> None:
         """Write the measurement table, and what was left out, as .csv or .parquet; each whole or not at all.
 
         Raises
         ------
         DataError
-            A file cannot be written.
+            A file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
         """
-        self._write(self.frame, out)
-        if removed is not None:
-            self.save_removed(removed)
+        with replacing(overwrite=overwrite):
+            self._write(self.frame, out)
+            if removed is not None:
+                self.save_removed(removed)
 
-    def save_removed(self, out: str | Path) -> None:
-        """Write everything left out, as .csv or .parquet."""
-        self._write(self.removed, out)
+    def save_removed(self, out: str | Path, *, overwrite: bool = False) -> None:
+        """Write everything left out, as .csv or .parquet; errors as of `save`."""
+        with replacing(overwrite=overwrite):
+            self._write(self.removed, out)
 
     def _write(self, frame: pd.DataFrame, out: str | Path) -> None:
         table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -74,8 +76,7 @@ class Cleaning(CleanedTraces):
 
 
 def clean(
-    data: str | Path | Sequence[str | Path],
-    *,
+    *data: str | Path | Sequence[str | Path],
     mad: float | None = None,
     steps: str = STABLE,
     warm_up: bool | None = None,
@@ -91,7 +92,7 @@ def clean(
 
     Parameters
     ----------
-    data : path, or sequence of path
+    *data : path, or sequence of path
         Files and folders with traces; several are repeated runs.
     mad : float, optional
         MAD that repeats may lie from their median, 7 by default; 0: no filter.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
-from ..output import FILES, write_table
+from ..output import FILES, replacing, write_table
 from ..report.deployments import deployments_document, front_figure
 from ..report.formats import counted
 from ..report.html import Shown
@@ -72,15 +72,17 @@ class Deployments(Shown):
         """Return the answer for readers; its ``data`` are those of ``forecast.json``."""
         return deployments_document(self.choice, self.level)
 
-    def save_table(self, file: str | Path) -> None:
+    def save_table(self, file: str | Path, *, overwrite: bool = False) -> None:
         """Write `ways`, with the model and the level of the intervals, as .csv, .parquet or .xlsx, whole or not at all.
 
         Raises
         ------
         DataError
-            The file cannot be written.
+            The file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
         """
-        write_table(pa.Table.from_pandas(self._stated, preserve_index=False), Path(file), "{}")
+        table = pa.Table.from_pandas(self._stated, preserve_index=False)
+        with replacing(overwrite=overwrite):
+            write_table(table, Path(file), "{}")
 
     def plot_front(self) -> go.Figure:
         """Draw tokens per second of a GPU against those of a user, the front of each GPU."""

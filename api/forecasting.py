@@ -18,7 +18,7 @@ from ..evaluation.advising import check_need
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
-from ..output import FILES, write_table
+from ..output import FILES, replacing, write_table
 from ..remarks import Remark
 from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
 from ..report.formats import counted
@@ -113,23 +113,26 @@ class Forecasts(Shown):
     def _beside(self) -> tuple[str, ...]:
         return (self.table.to_csv(index=False),)
 
-    def save_table(self, file: str | Path) -> None:
+    def save_table(self, file: str | Path, *, overwrite: bool = False) -> None:
         """Write `table` as .csv, .parquet or .xlsx, whole or not at all.
 
         Raises
         ------
         DataError
-            The file cannot be written.
+            The file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
         """
-        write_table(pa.Table.from_pandas(self.table, preserve_index=False), Path(file), "{}")
+        table = pa.Table.from_pandas(self.table, preserve_index=False)
+        with replacing(overwrite=overwrite):
+            write_table(table, Path(file), "{}")
 
-    def save_chakra(self, folder: str | Path) -> None:
+    def save_chakra(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write ``chakra.RANK.et`` for every GPU of one graph of layers, for simulators of networks.
 
         Raises
         ------
         FlopcastError
-            There are several settings, or it is no graph; the folder holds other files or cannot be written.
+            There are several settings, or it is no graph; the folder holds other files, or files that flopcast did not
+            write and ``overwrite`` is not set, or cannot be written.
         """
         from ..projection.chakra_export import SPREAD, write_chakra  # here: few forecasts are written so
 
@@ -139,7 +142,8 @@ class Forecasts(Shown):
         tasks = chakra_tasks(self.answers[0].layers, setting.model, setting.gpus)
         about = {"what": "forecast, not a measurement", "gpu": setting.gpu.name, "workload": setting.model.name}
         about[SPREAD] = f"{self.answers[0].computing_spread(self.level):.4f}"
-        write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
+        with replacing(overwrite=overwrite):
+            write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
 
     def plot_parts(self) -> go.Figure:
         """Draw what the time of each answer is made of, with the interval of each part."""
@@ -297,8 +301,7 @@ def forecast(
 
 
 def calibrate(
-    cases: Data | Sequence[Data],
-    *,
+    *cases: Data | Sequence[Data],
     name: str = "own",
     prior: str | None = None,
     source: str = "",
@@ -309,7 +312,7 @@ def calibrate(
 
     Parameters
     ----------
-    cases : path, DataFrame, Measurements, or a sequence of them
+    *cases : path, DataFrame, Measurements, or a sequence of them
         CSV files and tables, a row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind
         inference and throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch
         or a step, output tokens per second). Or files, folders and tables of runs of the operator ``serving`` in any

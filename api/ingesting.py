@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError, counted, few
-from ..output import check_output, check_table, dumps, whole_folder, whole_table, write_table
+from ..output import check_output, check_table, dumps, replacing, whole_folder, whole_table, write_table
 from ..readers import Options, TraceFailure, read, read_traces
 from ..readers.aiconfigurator import NAME, Surveyed, surveyed
 from ..readers.files import find_files
@@ -150,23 +150,23 @@ COUNTED = remark(
 FILES = ("measurements.parquet", FOUND, "ingest.html")  # what a folder holds that measurements are written to
 
 
-def check_place_of_table(out: Path, data: Sequence[Path], dispatches: bool = False, parts: bool = False) -> None:
+def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = False) -> None:
     """Refuse a place that cannot be written: a table's file, or without a suffix a folder (`FILES`, or of parts).
 
     Raises DataError: as for `output.check_table` and `output.check_output`.
     """
     if parts:
-        check_output(out, (PARTS, *FILES[1:]), data)
+        check_output(out, (PARTS, *FILES[1:]))
     elif out.suffix or dispatches:
-        check_table(out, data=data)
+        check_table(out)
     else:
-        check_output(out, FILES, data)
+        check_output(out, FILES)
 
 
 def ingest(
-    data: str | Path | Sequence[str | Path],
+    *data: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
-    *,
+    overwrite: bool = False,
     dispatches: bool = False,
     parts: bool = False,
     where: Where = None,
@@ -186,11 +186,13 @@ def ingest(
 
     Parameters
     ----------
-    data : path or sequence of path
+    *data : path or sequence of path
         Files and folders of any supported formats.
     out : path, optional
         Parquet or CSV file to write the table to, or (without a suffix) a folder for the table, what was found as JSON
         and the page: measurements.parquet, ingest.json, ingest.html.
+    overwrite : bool, default=False
+        Whether ``out`` may replace files that flopcast did not write; never one that is read.
     dispatches : bool, default=False
         Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
         operator, shape and kernel.
@@ -238,8 +240,6 @@ def ingest(
     conditions(where)
     paths = paths_of(data)
     place = None if out is None else Path(out)
-    if place is not None:
-        check_place_of_table(place, paths, dispatches, parts)
     if parts and (place is None or where or dispatches):
         raise ParameterError("parts", "writes all measurements to the folder `out`: choose rows when it is read")
     if dispatches and where:
@@ -247,7 +247,9 @@ def ingest(
     stated: dict[str, Any] = {"each": each, "keep": keep, "channels": channels, "max_bytes": max_size}
     options = Options(dict(unit or {}), dict(default or {}), renames=dict(rename or {}), **stated)
     check_jobs(jobs)
-    with workers(jobs, cluster) as who:
+    with replacing(overwrite=overwrite, reads=paths), workers(jobs, cluster) as who:
+        if place is not None:
+            check_place_of_table(place, dispatches=dispatches, parts=parts)
         if dispatches:
             return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
         if parts and place is not None:

@@ -87,8 +87,7 @@ class Curve(Shown):
 
 
 def curve(
-    data: Data | None = None,
-    *,
+    *data: Data,
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
@@ -117,7 +116,7 @@ def curve(
 
     Parameters
     ----------
-    data, host, target, where, group, metric, unit, default, rename, keep
+    *data, host, target, where, group, metric, unit, default, rename, keep
         As for `train`. With a host only problems that both measured count.
     rows : sequence of int
         Numbers of measured rows, at least 10 each; those that the data do not have are left out.
@@ -168,7 +167,7 @@ def curve(
         raise ParameterError("target", "must be one device: its rows are drawn")
     known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
-    measured = load_measurements(data, where, unit, default, rename, names, keep=keep, only=names)
+    measured = load_measurements(data or None, where, unit, default, rename, names, keep=keep, only=names)
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):

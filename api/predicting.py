@@ -25,7 +25,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..hardware import EVERY, GPU, all_gpus
 from ..models.explanation import Part, parts_of
-from ..output import FILES, FORMATS, PREDICTION_FORMATS, check_file
+from ..output import FILES, FORMATS, PREDICTION_FORMATS, check_file, replacing
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
 from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import Reasons, Remark, remark
@@ -59,7 +59,7 @@ class RunLike(Protocol):
     trained: TrainedModel
     folder: Path | None
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the run folder."""
 
 
@@ -72,7 +72,7 @@ class _Stored:
     trained: TrainedModel
     folder: Path | None
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         assert self.folder is not None
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
 
@@ -129,8 +129,7 @@ def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel,
 
 def predict(
     run: str | Path | RunLike,
-    data: Data,
-    *,
+    *data: Data,
     target: Device | None = None,
     interval: float = 0.9,
     where: Where = None,
@@ -141,6 +140,7 @@ def predict(
     target_cost: str | None = None,
     fallback: str | None = None,
     out: str | Path | None = None,
+    overwrite: bool = False,
 ) -> Prediction:
     """Predict new workloads with the model of a run.
 
@@ -148,7 +148,7 @@ def predict(
     ----------
     run : path or Run
         Run folder that `train` wrote, or a run.
-    data : path, DataFrame, Measurements, or a sequence of them
+    *data : path, DataFrame, Measurements, or a sequence of them
         If the run has a host: what it measured (rows of other devices are counted and left out). If not: shapes, with
         or without a device and a time.
     target : str, Path or GPU, optional
@@ -172,6 +172,8 @@ def predict(
     out : path, optional
         File to write the rows to, as `Prediction.save` does. Large Parquet files are then read, predicted and written
         in batches (to ``.csv`` or ``.parquet``): memory grows by some 150 bytes a row; ``frame`` has the first rows.
+    overwrite : bool
+        Whether ``out`` may replace a file that flopcast did not write; never one that is read.
 
     Returns
     -------
@@ -197,12 +199,14 @@ def predict(
     if fallback not in (None, "law"):
         raise ParameterError("fallback", f"must be law, got {fallback!r}")
     conditions(where)  # refused before anything is read
-    file = None if out is None else Path(out)
-    check_file(file, PREDICTION_FORMATS)
     given = items(data)
     if not given:
         raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
-    with one_thread():  # small trees by the hundred: threads would wait for each other
+    file = None if out is None else Path(out)
+    read = [one for one in (run, *given) if isinstance(one, str | Path)]
+    # small trees by the hundred: threads would wait for each other
+    with replacing(overwrite=overwrite, reads=map(Path, read)), one_thread():
+        check_file(file, PREDICTION_FORMATS)
         if isinstance(run, str | Path):
             model, name = TrainedModel.load(Path(run)), str(run)  # which needs none of the run's evidence
         else:
@@ -523,9 +527,8 @@ class Explanation(Shown):
 
 def explain(
     run: str | Path | RunLike,
-    data: Data,
+    *data: Data,
     row: int = 1,
-    *,
     target: Device | None = None,
     interval: float = 0.9,
     where: Where = None,
@@ -537,7 +540,7 @@ def explain(
 
     Parameters
     ----------
-    run, data, target, interval, where, unit, default
+    run, *data, target, interval, where, unit, default
         As for `flopcast.predict`.
     row : int, default=1
         Which row of what `predict` returns for these data, counted from 1.

@@ -19,7 +19,7 @@ from ..errors import DataError, ParameterError, check_number
 from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewest, in_passes, recorded, scheme_of
 from ..evaluation.crossval import Progress
 from ..features.matrix import build_dataset
-from ..output import dumps, unguarded, whole_file, write_table
+from ..output import MARK, dumps, replacing, unguarded, write_table, write_text
 from ..projection.comparison import Fidelity, Profiled
 from ..projection.comparison import fidelity as compare
 from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPlan, Profiler, plan_passes, proof
@@ -38,9 +38,8 @@ from .tables import Data, check_jobs, load_measurements, names_of, paths_of
 
 
 def fidelity(
-    traces: Path | str | Sequence[Path | str],
+    *traces: Path | str | Sequence[Path | str],
     unprofiled_us: float | None = None,
-    *,
     steps_per_trace: int | None = None,
     default: Mapping[str, str] | None = None,
 ) -> Fidelity:
@@ -48,7 +47,7 @@ def fidelity(
 
     Parameters
     ----------
-    traces : path, or sequence of path
+    *traces : path, or sequence of path
         One file or folder for each trace; tables of `fc.inline` too.
     unprofiled_us : float, optional
         End-to-end time of one step without a profiler.
@@ -134,19 +133,25 @@ class PlannedPasses:
         """Return the plan for readers; its ``data`` are its JSON form."""
         return plan_document(self.plan, self.commands, self.coverage)
 
-    def save(self, out: Path | str) -> None:
-        """Write the durations as a table (.parquet, .csv, .xlsx)."""
-        table = pa.Table.from_pandas(self.durations, preserve_index=False)
-        write_table(table, Path(out), dumps(self.document().data, missing=True))
+    def save(self, out: Path | str, *, overwrite: bool = False) -> None:
+        """Write the durations as a table (.parquet, .csv, .xlsx).
 
-    def save_script(self, out: Path | str) -> None:
-        """Write what starts the passes: a shell script whose arguments are the program, or lines of Python."""
-        lines = "\n".join(self.commands) + "\n"
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
+        """
+        table = pa.Table.from_pandas(self.durations, preserve_index=False)
+        with replacing(overwrite=overwrite):
+            write_table(table, Path(out), dumps(self.document().data, missing=True))
+
+    def save_script(self, out: Path | str, *, overwrite: bool = False) -> None:
+        """Write what starts the passes: a shell script whose arguments are the program, or lines of Python.
+
+        Raises DataError as `save`.
+        """
+        lines = f"# {MARK}\n" + "\n".join(self.commands) + "\n"
         if self.plan.profiler == Profiler.ROCPROFV3:
             started = "".join(one.removesuffix("PROGRAM") + '"$@"\n' for one in self.commands)
-            lines = f"#!/bin/sh -e\n# sh FILE PROGRAM ...\n{started}"
-        with whole_file(Path(out)) as file:
-            file.write_text(lines, encoding="utf-8")
+            lines = f"#!/bin/sh -e\n# sh FILE PROGRAM ...; {MARK}\n{started}"
+        write_text(Path(out), lines, overwrite=overwrite)
 
 
 def plan(
@@ -283,10 +288,13 @@ class CounterChoice:
         """Return the choice as `report` shows it."""
         return counters_document(self.table, self.passes, self.report)
 
-    def save(self, out: str | Path) -> None:
-        """Write the counters as an input file of rocprofv3 (``rocprofv3 -i FILE``), a line ``pmc:`` for each pass."""
-        with whole_file(Path(out)) as path:
-            path.write_text("".join(f"pmc: {' '.join(names)}\n" for names in self.passes), encoding="utf-8")
+    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
+        """Write the counters as an input file of rocprofv3 (``rocprofv3 -i FILE``), a line ``pmc:`` for each pass.
+
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
+        """
+        lines = "".join(f"pmc: {' '.join(names)}\n" for names in self.passes)
+        write_text(Path(out), f"# {MARK}\n{lines}", overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"<CounterChoice: {sum(map(len, self.passes))} of {self.report['counters']} counters>"
@@ -296,8 +304,7 @@ class CounterChoice:
 
 
 def counters(
-    data: Data,
-    *,
+    *data: Data,
     host: Device | None = None,
     target: Device,
     max_passes: int = 2,
@@ -317,7 +324,7 @@ def counters(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them
+    *data : path, DataFrame, Measurements, or a sequence of them
         Measured rows with counters (``counter.NAME``).
     host, target
         The devices, as for `flopcast.train`.
@@ -347,6 +354,8 @@ def counters(
     """
     check_jobs(jobs)
     check_number("seed", seed, 0)
+    if not data:
+        raise ParameterError("data", "is missing: give the files or folders that hold measured rows with counters")
     if max_passes < 0:
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(per_pass or {})

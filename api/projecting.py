@@ -18,7 +18,7 @@ from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
 from ..hardware.networks import NODE_GPUS, parse_network
-from ..output import FILES, check_output, dumps, whole_folder
+from ..output import FILES, check_output, dumps, replacing, whole_folder
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
@@ -152,13 +152,14 @@ class ProjectedTrace:
         """Draw the time over each swept figure of the target."""
         return sweep_figures(self.result)
 
-    def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
+    def save(self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
         """Write project.json, project.html (`report`), kernels.parquet and trace.json.gz into a folder, or nothing.
 
         Raises
         ------
         DataError
-            The folder holds other files or cannot be written.
+            The folder holds other files, or files of these names that flopcast did not write and ``overwrite`` is not
+            set, or cannot be written.
         """
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
@@ -166,15 +167,17 @@ class ProjectedTrace:
         drawn = in_words(projection.activities), start_ns.to_numpy(), own_ns.round().to_numpy(dtype=np.int64), calls
         origin, rates = projection.graph.origin_ns, self.result.rates
         tracks = [(name, times + origin, values) for name, times, values in counters(projection, rates)]
-        save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made, tracks)
+        with replacing(overwrite=overwrite):
+            save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made, tracks)
 
-    def save_chakra(self, folder: Path | str) -> None:
+    def save_chakra(self, folder: Path | str, *, overwrite: bool = False) -> None:
         """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
 
         Raises
         ------
         DataError
-            The folder holds other files or cannot be written, or the projection is of phases.
+            The folder holds other files, or files that flopcast did not write and ``overwrite`` is not set, or cannot
+            be written; or the projection is of phases.
         """
         projection = self.result.projection
         if projection.folded:
@@ -191,7 +194,8 @@ class ProjectedTrace:
             **{name: f"{getattr(unsure, name):.10g}" for name in ("nominal_us", "lower_us", "upper_us", "level")},
         }
         counted = np.sort(projection.graph.rows[projection.counted])  # what makes the end-to-end time
-        write_chakra(Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about)
+        with replacing(overwrite=overwrite):
+            write_chakra(Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about)
 
     def __repr__(self) -> str:
         low, high = (duration(value) for value in self.interval_us)
@@ -418,7 +422,7 @@ class Inputs:
     correct: Sequence[Path | pd.DataFrame | Measurements]
     durations: Path | str | pd.DataFrame | None = None
 
-    def read(self, traces: Sequence[Path | str]) -> Iterator[tuple[str, Annotated]]:
+    def read(self, traces: Sequence[Path | str | Sequence[Path | str]]) -> Iterator[tuple[str, Annotated]]:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
         for label, trace in traces_of(paths_of(traces, "traces"), self.options):
@@ -535,27 +539,28 @@ class ProjectedJob:
         """Return the job as `report` shows it on terminals and pages."""
         return job_document(self.job)
 
-    def save(self, folder: Path | str, made: Mapping[str, Any] | None = None) -> None:
+    def save(self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
         """Write project.json, project.html, kernels.parquet and trace.json.gz (all ranks) into a folder, or nothing.
 
-        The page ends with what it was ``made`` of, where that is given. Raises DataError: the folder holds other files
-        or cannot be written.
+        The page ends with what it was ``made`` of, where that is given. Raises DataError: the folder holds other files,
+        or files that flopcast did not write and ``overwrite`` is not set, or cannot be written.
         """
         kernels = self.kernels
         times = (
             kernels["projected_start_ns"].to_numpy(),
             (1000 * kernels["projected_us"]).round().to_numpy(dtype=np.int64),
         )
-        save_projection(Path(folder), self.document(), self.job.projections[0], kernels, (kernels, *times), made)
+        drawn = (kernels, *times)
+        with replacing(overwrite=overwrite):
+            save_projection(Path(folder), self.document(), self.job.projections[0], kernels, drawn, made)
 
     def __repr__(self) -> str:
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
 
 
 def project_job(
-    traces: Sequence[Path | str],
+    *traces: Path | str | Sequence[Path | str],
     target: Device | None = None,
-    *,
     host: Device | None = None,
     correct: Data | Sequence[Data] = (),
     default: Mapping[str, str] | None = None,
@@ -568,7 +573,7 @@ def project_job(
 
     Parameters
     ----------
-    traces : sequence of path
+    *traces : path or sequence of path
         Files and folders: one trace for each rank, of the same steps.
     target : str, Path or GPU, optional
         The target; by default the GPU measured.
@@ -591,7 +596,7 @@ def project_job(
     --------
     With traces of your own::
 
-        found = project_job(["rank0.json.gz", "rank1.json.gz"], target="MI355X")
+        found = project_job("rank0.json.gz", "rank1.json.gz", target="MI355X")
         found.ranks[["rank", "waiting_us", "last"]]
     """
     wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")

@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,11 +96,12 @@ def call_text(function: Any, given: Mapping[str, Any]) -> str:
     >>> call_text(fc.gpu, {"name": Path("mine.toml")})
     "fc.gpu(name='mine.toml')"
     """
-    words = [
-        f"{name}={_written(given[name])}"
-        for name, parameter in signature(function).parameters.items()
-        if name not in _WITHOUT and repr(given[name]) != repr(parameter.default)
-    ]
+    words = []
+    for name, parameter in signature(function).parameters.items():
+        if parameter.kind == Parameter.VAR_POSITIONAL:
+            words += [_written(value) for value in given[name]]
+        elif name not in _WITHOUT and repr(given[name]) != repr(parameter.default):
+            words.append(f"{name}={_written(given[name])}")
     return f"fc.{function.__name__}({', '.join(words)})"
 
 

@@ -222,13 +222,13 @@ def scale(
 
 
 def scale_counters(
-    data: Data | Sequence[Data], sizes: Sequence[float] | None = None, *, default: Mapping[str, str] | None = None
+    *data: Data | Sequence[Data], sizes: Sequence[float] | None = None, default: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them
+    *data : path, DataFrame, Measurements, or a sequence of them
         A folder, or what was read of one, for each size.
     sizes : sequence of float, optional
         In compute units, one for each folder; by default those of the folders' devices.
@@ -250,7 +250,7 @@ def scale_counters(
     Examples
     --------
     >>> import flopcast as fc
-    >>> rows = fc.scale_counters(["profile38/", "profile76/"], sizes=[38, 76])  # doctest: +SKIP
+    >>> rows = fc.scale_counters("profile38/", "profile76/", sizes=[38, 76])  # doctest: +SKIP
     """
     folders = items(data)
     if not folders:
@@ -318,9 +318,8 @@ def scale_misses(
 
 
 def scale_devices(
-    data: Data | Sequence[Data],
+    *data: Data | Sequence[Data],
     devices: Sequence[Device],
-    *,
     where: Where = None,
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
@@ -334,7 +333,7 @@ def scale_devices(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them
+    *data : path, DataFrame, Measurements, or a sequence of them
         Measured files and folders of any supported format, and tables.
     devices : sequence of str or GPU
         Names or TOML files of two devices or more, or the devices; their compute units are the sizes.
@@ -359,7 +358,7 @@ def scale_devices(
     >>> rows = pd.DataFrame({"m": [2**power for power in range(6, 14)]})
     >>> rows = rows.assign(op="gemm", dtype="bf16", n=[512, 1024, 1536, 2048] * 2, k=4096)
     >>> tables = [rows.assign(device=name, us=time * rows["m"]) for name, time in (("MI308X", 2.0), ("MI300X", 1.0))]
-    >>> found = fc.scale_devices(pd.concat(tables), ["MI308X", "MI300X"])
+    >>> found = fc.scale_devices(*tables, devices=["MI308X", "MI300X"])
     >>> found.table["exponent"].round(2).tolist()
     [0.52]
     """

@@ -13,7 +13,7 @@ import pandas as pd
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
 from ..evaluation.crossval import Progress
-from ..output import check_output, dumps, whole_folder
+from ..output import check_output, dumps, replacing, whole_folder
 from ..report.document import Document
 from ..report.html import page
 from ..report.notebook import framed, notebook_progress
@@ -64,16 +64,18 @@ class Runs(Mapping[str, Run]):
         """Return the run folder of each target in a folder."""
         return {name: out / folder for name, folder in self.folders.items()}
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``, whole or not at all.
 
         Raises
         ------
         DataError
-            ``folder`` holds other files or cannot be written.
+            ``folder`` holds other files, or files that flopcast did not write and ``overwrite`` is not set, or cannot
+            be written.
         """
         out = Path(folder)
-        check_output(out, (*TARGETS, *self.folders.values()))
+        with replacing(overwrite=overwrite):
+            check_output(out, (*TARGETS, *self.folders.values()))
         document = self.document(out)
         with whole_folder(out) as stage:
             for name, place in self.places(stage).items():
@@ -89,8 +91,7 @@ class Runs(Mapping[str, Run]):
 
 
 def train_each(
-    data: Data | None = None,
-    *,
+    *data: Data,
     host: Device | None = None,
     targets: Sequence[Device],
     fits: str | Path | None = None,
@@ -101,7 +102,7 @@ def train_each(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them, optional
+    *data : path, DataFrame, Measurements, or a sequence of them, optional
         Read once; None: the embedded measurements.
     host : str, Path or GPU, optional
         The device that was measured; by default that of the embedded measurements.
@@ -135,7 +136,7 @@ def train_each(
     if len(set(names)) < len(names) or not gpus:
         raise ParameterError("targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}")
     read = {name: options[name] for name in ("where", "unit", "default", "rename", "each", "keep") if name in options}
-    measured = load_measurements(data, devices=names, only=names, **read)
+    measured = load_measurements(data or None, devices=names, only=names, **read)
     check_devices(measured, names)
     for name in names:
         rows_of(measured.frame, name)  # refuses one that no row is of

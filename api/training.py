@@ -28,7 +28,7 @@ from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
 from ..models import artifact
 from ..models.suite import LEARNT
-from ..output import dumps, whole_folder
+from ..output import dumps, replacing, whole_folder
 from ..readers import Measurements
 from ..report import figures
 from ..report.document import Bar, Bars, origin
@@ -172,8 +172,7 @@ class Run:
 
     def predict(
         self,
-        data: Data,
-        *,
+        *data: Data,
         target: Device | None = None,
         interval: float = 0.9,
         where: Where = None,
@@ -186,7 +185,7 @@ class Run:
 
         Parameters
         ----------
-        data, target, interval, where, unit, default, rename, fallback
+        *data, target, interval, where, unit, default, rename, fallback
             As for `flopcast.predict`.
 
         Returns
@@ -202,33 +201,36 @@ class Run:
             The data cannot be read, or no row of them can be predicted.
         """
         given: dict[str, Any] = {"target": target, "where": where, "unit": unit, "default": default, "rename": rename}
-        return predict(self, data, interval=interval, fallback=fallback, **given).frame
+        return predict(self, *data, interval=interval, fallback=fallback, **given).frame
 
-    def explain(self, data: Data, row: int = 1, **options: Any) -> Explanation:
+    def explain(self, *data: Data, row: int = 1, **options: Any) -> Explanation:
         """Say why one workload is predicted as it is: `api.predicting.explain`, whose ``options`` they are."""
-        return explain(self, data, row, **options)
+        return explain(self, *data, row=row, **options)
 
-    def check(self, data: Data, **options: Any) -> Check:
+    def check(self, *data: Data, **options: Any) -> Check:
         """Score the run on new measurements: `flopcast.check`, whose ``options`` they are; `Check` has the verdict."""
-        return check(self, data, **options)
+        return check(self, *data, **options)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the run folder, whole or not at all.
 
         Raises
         ------
         ArtifactError
-            ``folder`` holds something that is not a run.
+            ``folder`` holds something that is not a run, and ``overwrite`` is not set; or files that no run has.
         """
         out = Path(folder)
         if self._fresh is None:
             saved = self._loaded_from()
-            check_run_folder(out)
+            with replacing(overwrite=overwrite):
+                check_run_folder(out)
             with whole_folder(out) as stage:
                 shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
         save_model = partial(_save_model, trained=self._fresh)
-        write_run(out, metrics=self.metrics, predictions=self.predictions, save_model=save_model, html=self.report())
+        made: dict[str, Any] = {"metrics": self.metrics, "predictions": self.predictions, "html": self.report()}
+        with replacing(overwrite=overwrite):
+            write_run(out, **made, save_model=save_model)
         if self._fresh.kept is not None:
             self._fresh.kept.remove()
 
@@ -324,8 +326,7 @@ class Run:
 
 
 def train(
-    data: Data | None = None,
-    *,
+    *data: Data,
     host: Device | None = None,
     target: Device | list[Device] | tuple[Device, ...] | None = None,
     where: Where = None,
@@ -352,6 +353,7 @@ def train(
     cluster: str | Client | None = None,
     fits: str | Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Run:
@@ -359,9 +361,9 @@ def train(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them, optional
-        Measured files and folders, tables with the columns of the measurement table, or what `read` returned. None:
-        the embedded measurements.
+    *data : path, DataFrame, Measurements, or a sequence of them, optional
+        Measured files and folders, tables with the columns of the measurement table, or what `read` returned, in any
+        mix. None: the embedded measurements.
     host, target : str, Path or GPU, or for the target a list of them, optional
         The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
         The target ``"all"`` is all known GPUs that the rows name, a list those of them: one model learns what each
@@ -412,10 +414,12 @@ def train(
         Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the cross-validation instead;
         the result does not depend on it. Needs ``flopcast[cluster]``.
     fits : path, optional
-        File that keeps each fit of the cross-validation until the run is saved; another is replaced.
+        File that keeps each fit of the cross-validation until the run is saved; an earlier one is replaced.
     resume : bool
         Whether to go on with the fits that ``fits`` keeps, those of the same data, settings and versions. The result is
         that of a training that was not interrupted; a ``budget`` counts anew.
+    overwrite : bool
+        Whether ``fits`` may replace a file that holds something else.
     progress : callable, optional
         See `evaluation.crossval`; without it a notebook shows it under its cell.
     command : str, optional
@@ -446,8 +450,8 @@ def train(
     check_quick(quick, models, without, suite)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
-    items_or_embedded(data)
-    if data is None:
+    given = items_or_embedded(data or None)
+    if not data:
         target = target or DEFAULT_TARGET
     if target is None:
         raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
@@ -455,7 +459,7 @@ def train(
         raise ParameterError("target", "must name a GPU, got an empty list")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
     own = EVERY if isinstance(target, list | tuple) else device(target, "target", every=True)
-    if data is None:
+    if not data:
         host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
     devices = device(host, "host", every=True) if host is not None else None, own
     if devices[0] == own != EVERY:
@@ -471,7 +475,7 @@ def train(
     with workers(jobs, cluster) as who:
         chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
         only = [] if own == EVERY and not several else chosen_from
-        measured = load_measurements(data, where, unit, default, rename, names, each, keep, only=only)
+        measured = load_measurements(given, where, unit, default, rename, names, each, keep, only=only)
         if several:
             frames = [rows_of(measured.frame, name) for name in chosen_from]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
@@ -493,7 +497,8 @@ def train(
         }
         asked_for = {"models": chosen, "suite": suite, "quick": quick, "select": select, "trees": trees, "seed": seed}
         of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
-        kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
+        with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
+            kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
         competition = compete(
             dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, budget=budget,
             progress=progress, scheme=scheme, criterion=select, kept=kept, then=expected,

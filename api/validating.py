@@ -77,8 +77,7 @@ class Validation(Shown, ValidationResult):
 
 
 def validate(
-    data: Data | None = None,
-    *,
+    *data: Data,
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
@@ -99,7 +98,7 @@ def validate(
 
     Parameters
     ----------
-    data : path, DataFrame, Measurements, or a sequence of them, optional
+    *data : path, DataFrame, Measurements, or a sequence of them, optional
         As for `flopcast.train`; None: the embedded measurements.
     host, target : str, Path or GPU
         The devices; with the embedded measurements they have defaults.
@@ -137,8 +136,8 @@ def validate(
     """
     check_margin(margin)
     check_number("seed", seed, 0)
-    items_or_embedded(data)
-    if data is None:
+    given = items_or_embedded(data or None)
+    if not data:
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:
         missing = "host" if host is None else "target"
@@ -147,7 +146,7 @@ def validate(
     if devices[0] == devices[1]:
         raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
     names = [gpu.name for gpu in devices]
-    measured = load_measurements(data, where, unit, default, rename, names, keep=keep, only=names)
+    measured = load_measurements(given, where, unit, default, rename, names, keep=keep, only=names)
     check_devices(measured, names)
     columns = names_of(group, "group")
     dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)

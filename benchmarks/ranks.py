@@ -32,7 +32,7 @@ from flopcast.api.tables import read
 peak = lambda: int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024 / 1e6
 before, folder, out, how = peak(), *sys.argv[1:]
 start = time.process_time()
-found = read(out) if how == "read" else ingest(folder, out, each=True, parts=how == "parts", jobs=1)
+found = read(out) if how == "read" else ingest(folder, out=out, each=True, parts=how == "parts", jobs=1)
 rows = len(found.frame) if how == "read" else found.rows
 print(time.process_time() - start, peak() - before, rows)
 """

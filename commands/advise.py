@@ -43,7 +43,7 @@ def command(
     from ..report.terminal import show
 
     found = advise(
-        run, candidates, rows=rows, budget=seconds, row_seconds=row_seconds, weight=weight, seed=seed, **settings
+        run, *candidates, rows=rows, budget=seconds, row_seconds=row_seconds, weight=weight, seed=seed, **settings
     )
     if out is not None:
         found.save(out)

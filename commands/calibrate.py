@@ -44,7 +44,7 @@ def command(
     from ..workloads.serving_model import ServingModel
 
     source = ", ".join(path.name for path in cases)
-    found = calibrate(cases, name=name, prior=prior, source=source, default=columns, rename=names)
+    found = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
     learnt = isinstance(found, ServingModel)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError("out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}")

@@ -64,7 +64,7 @@ def command(
 
     if corrected is not None:
         check_run_folder(corrected)
-    found = check(run, data, **settings)
+    found = check(run, *data, **settings)
     if found.facts.target != found.facts.trained_target != EVERY.name:
         from ..api.learning import MODELS, curve
 

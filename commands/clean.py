@@ -57,7 +57,7 @@ def command(
     from ..report.terminal import show
 
     result = clean(
-        data, mad=mad, steps=steps, warm_up=warm_up, golden=golden, join=join, cover=cover, epochs=epochs,
+        *data, mad=mad, steps=steps, warm_up=warm_up, golden=golden, join=join, cover=cover, epochs=epochs,
         default=columns, jobs=jobs,
     )  # fmt: skip
     if out is not None:

@@ -57,7 +57,7 @@ def command(
     with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.profilers import counters  # here: what it imports takes seconds, and the options are checked before
 
-        found = counters(data, **settings, metric=metric, seed=seed, jobs=jobs, progress=progress)
+        found = counters(*data, **settings, metric=metric, seed=seed, jobs=jobs, progress=progress)
     if out is not None:
         found.save(out)
     from ..report.terminal import show

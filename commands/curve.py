@@ -62,5 +62,5 @@ def command(
     with shown_progress("learning curve", first="reading the measurements", quiet=as_json or quiet) as progress:
         from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before
 
-        found = curve(data, **gpus, **settings, **options, progress=progress)
+        found = curve(*(data or ()), **gpus, **settings, **options, progress=progress)
     opt.finish(context, found, out, as_json=as_json, every=every)

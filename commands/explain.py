@@ -37,5 +37,5 @@ def command(
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before
 
-    found = explain(run, data, row, target=asked, interval=interval, **settings)
+    found = explain(run, *data, row=row, target=asked, interval=interval, **settings)
     opt.finish(context, found, out, as_json=as_json, every=every)

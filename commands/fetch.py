@@ -46,7 +46,7 @@ def command(
     opt.announce(f"fetching {name}", quiet=quiet)
     from ..datasets.fetching import fetch  # here: the options are known before
 
-    fetched = fetch(name, cache, wheel)
+    fetched = fetch(name, cache=cache, wheel=wheel)
     if as_json or not quiet:
         from ..api.fetching import counted
 

@@ -30,5 +30,5 @@ def command(
     from ..report.profilers import fidelity_document
     from ..report.terminal import show
 
-    found = fidelity(traces, unprofiled_us, steps_per_trace=steps_per_trace, default=columns)
+    found = fidelity(*traces, unprofiled_us=unprofiled_us, steps_per_trace=steps_per_trace, default=columns)
     show(fidelity_document(found), as_json=as_json, every=every)

@@ -60,7 +60,7 @@ def command(
     given: dict[str, Any] = {"each": each, "channels": channels, "strict": strict, "jobs": jobs, "cluster": cluster}
     if out is not None and (parts or not out.suffix):
         given["made"] = opt.made_by(context)
-    found = ingest(data, out, dispatches=dispatches, parts=parts, **given, **settings)
+    found = ingest(*data, out=out, dispatches=dispatches, parts=parts, **given, **settings)
     nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
     written = (PARTS, *FILES[1:]) if parts else FILES

@@ -73,7 +73,7 @@ def command(
     with shown_progress("measuring", quiet=as_json) as progress:
         measured = measure(
             shapes,
-            out,
+            out=out,
             preset=preset,
             op=ops,
             function=function,

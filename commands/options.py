@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import math
+import os
 import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
 
@@ -18,7 +20,7 @@ from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import EVERY, GPU, all_gpus, find, others_named
-from ..output import check_output, visible
+from ..output import check_output, replacing, visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
 
@@ -28,8 +30,10 @@ if TYPE_CHECKING:  # what options are checked with need not import what shows re
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
 USER_ERROR, INTERRUPTED = 2, 130  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
-_SHOWN_ONLY = ("out", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
+_SHOWN_ONLY = ("out", "force", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
 """Parameters of commands that change no result, but where it goes and how it is told."""
+_WRITES = ("out", "script", "removed", "corrected", "chakra")
+"""Parameters of commands that say where a result goes: who has one has ``--force`` too."""
 _GPUS = ("host", "target", "gpu", "measured_on", "names")  # parameters of commands that name GPUs
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
 _TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -166,6 +170,11 @@ SeedOption = Annotated[
 IntervalOption = Annotated[float, option("Share of values that an interval is to hold, above 0 and below 1.", "LEVEL")]
 NeedOption = Annotated[
     float | None, option("How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", panel=MORE)
+]
+
+
+ForceOption = Annotated[
+    bool, option("Replace files that flopcast did not write; never those that are read.", panel=MORE, spelt="--force")
 ]
 
 
@@ -381,19 +390,21 @@ def _quantity(text: str, units: Mapping[str, float]) -> float | None:
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
 
-    The signature stays that of ``command``, so that typer reads its options.
+    The signature is that of ``command``, so that typer reads its options, with ``--force`` where it writes something.
     """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         given = getattr(kwargs.get("context"), "params", {})
         given.update((name, kwargs[name]) for name in given.keys() & kwargs.keys())  # typer 0.26 leaves paths as texts
+        force = bool(kwargs.pop("force", False))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", UnsealedWarning)
                 warnings.showwarning = functools.partial(_noted, set())
                 _note_short_names(kwargs)
-                command(*args, **kwargs)
+                with replacing(overwrite=force, reads=_read_by(kwargs)):
+                    command(*args, **kwargs)
         except ParameterError as error:
             refuse(error.told(lambda name: _spelt(name, command)))
         except FlopcastError as error:
@@ -409,7 +420,30 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
                 raise
             refuse("a process was killed, most likely for memory: try --jobs 1 or fewer models")
 
+    _add_force(wrapped)
     return wrapped
+
+
+def _add_force(command: Callable[..., None]) -> None:
+    """Give a command the option ``--force`` if it writes something."""
+    signature = inspect.signature(command, eval_str=True)  # as typer does, which does not do it to what is set here
+    if signature.parameters.keys().isdisjoint(_WRITES):
+        return
+    force = inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=ForceOption)
+    vars(command)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), force])
+    command.__annotations__ = {**command.__annotations__, "force": ForceOption}
+
+
+def _read_by(given: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield the files and folders that a command is given to read, texts that name a file too (``device=a.toml``)."""
+    for name, value in given.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if name in _WRITES or not isinstance(one, str | Path):
+                continue
+            text = str(one)
+            for place in (text, text.partition("=")[2]):
+                if os.path.isfile(place) or (isinstance(one, Path) and os.path.isdir(place)):
+                    yield Path(place)
 
 
 def _note_short_names(given: Mapping[str, Any]) -> None:
@@ -496,7 +530,7 @@ def finish(
     from ..report.terminal import show
 
     if out is not None:
-        found.save(out, made_by(context))
+        found.save(out, made=made_by(context))
     show(
         found.document(), *also, *(out / name for name in found.files if out is not None), as_json=as_json, every=every
     )

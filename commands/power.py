@@ -146,7 +146,7 @@ def record_command(
     try:
         with shown_progress("recording", quiet=as_json) as progress:
             recorded = record(
-                kernels, out, logger=logger, window_us=window_us, runs=runs, device=device, interleaved=interleaved,
+                kernels, out=out, logger=logger, window_us=window_us, runs=runs, device=device, interleaved=interleaved,
                 sequence=sequences, rename=opt.parse_renames(rename), seed=seed, progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:

@@ -51,13 +51,13 @@ def command(
     from ..report.terminal import print_json, show
 
     gc.freeze()
-    prediction = predict(run, data, interval=interval, out=None if as_json else out, **settings)
+    prediction = predict(run, *data, interval=interval, out=None if as_json else out, **settings)
     told = None
     if need is not None:
         from ..api.checking import needed
 
         rows = {name: value for name, value in settings.items() if name in ("where", "unit", "default", "rename")}
-        told = needed(run, need, data, half_width=prediction.half_width(), **rows).told
+        told = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
         prediction.report["need"] = told.to_dict()
     if as_json:
         if out is not None:

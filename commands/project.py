@@ -117,7 +117,7 @@ def command(
             name = "chakra" if out is None else "out"
             raise ParameterError(name, f"takes one trace at a time, got {first[1].label} too")
         if out is not None:
-            first[0].save(out, opt.made_by(context))
+            first[0].save(out, made=opt.made_by(context))
         if chakra is not None:
             first[0].save_chakra(chakra)
         found = iter(first)
@@ -140,9 +140,9 @@ def _together(
     from ..api.projecting import project_job  # here: what it imports takes seconds
     from ..report.terminal import print_json, show
 
-    job = project_job(traces, target, **laws)
+    job = project_job(*traces, target=target, **laws)
     if out is not None:
-        job.save(out, opt.made_by(context))
+        job.save(out, made=opt.made_by(context))
     if as_json:
         print_json(dumps(job.document().data, missing=True))
     else:

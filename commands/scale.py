@@ -99,7 +99,7 @@ def devices_command(
     opt.announce("reading the measurements", quiet=as_json)
     from ..api.scaling import scale_devices  # here: what it imports takes seconds
 
-    result = scale_devices(data, names, margin=margin, seed=seed, **asked)
+    result = scale_devices(*data, devices=names, margin=margin, seed=seed, **asked)
     opt.finish(context, result, out, as_json=as_json, every=every)
 
 
@@ -154,7 +154,7 @@ def counters_command(
     check_file(out, READABLE, data)
     from ..api.scaling import scale_counters
 
-    _write(scale_counters(data, wanted, default=defaults), out, as_json)
+    _write(scale_counters(*data, sizes=wanted, default=defaults), out, as_json)
 
 
 def misses_command(

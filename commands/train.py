@@ -110,9 +110,9 @@ def command(
 
         options |= {"progress": progress, "command": opt.command_line(context)}
         if apart:
-            found = train_each(data, targets=targets, **settings, **options)
+            found = train_each(*(data or ()), targets=targets, **settings, **options)
         else:
-            found = train(data, **settings | {"target": targets}, **options)
+            found = train(*(data or ()), **settings | {"target": targets}, **options)
     if out is not None:
         found.save(out)
     from ..report.terminal import show
@@ -125,7 +125,7 @@ def command(
             name: value for name, value in settings.items() if name in ("where", "group", "unit", "default", "rename")
         }
         runs = found if isinstance(found, Runs) else {"": found}
-        told = {name: needed(run, need, data or (), seed=seed, **rows).told for name, run in runs.items()}
+        told = {name: needed(run, need, *(data or ()), seed=seed, **rows).told for name, run in runs.items()}
     if isinstance(found, Runs):
         shown = found.document(out)
         shown = shown.with_remarks("need", told) if told else shown

@@ -51,9 +51,9 @@ def command(
     from ..report.terminal import show
     from ..report.validation import validation_document
 
-    result = validate(data, **settings, margin=margin, metric=metric, seed=seed)
+    result = validate(*(data or ()), **settings, margin=margin, metric=metric, seed=seed)
     if out is not None:
-        result.save(out, opt.made_by(context))
+        result.save(out, made=opt.made_by(context))
     show(
         validation_document(result, plot=plot),
         *(out / name for name in FILES["validate"] if out is not None),

@@ -23,7 +23,7 @@ def default_paths() -> list[Path]:
     return [_FOLDER / "aiter_fp8.parquet"]
 
 
-def fetch_aiter(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
+def fetch_aiter(*, cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
     """Return the folder of AITER's tuned kernels, fetched once (`fetching.fetch`).
 
     They come from the repository or, where it cannot be had, from a wheel of an earlier version, which has fewer.
@@ -41,15 +41,15 @@ def fetch_aiter(cache: str | Path | None = None, wheel: str | Path | None = None
 
         fc.train(fc.datasets.fetch_aiter(), where={"op": "gemm"}, host="MI300X", target="MI355X")
     """
-    return fetch("aiter", cache, wheel).folder
+    return fetch("aiter", cache=cache, wheel=wheel).folder
 
 
-def fetch_miopen(cache: str | Path | None = None) -> Path:
+def fetch_miopen(*, cache: str | Path | None = None) -> Path:
     """Return the folder of MIOpen's find databases, fetched once (`fetching.fetch`)."""
-    return fetch("miopen", cache).folder
+    return fetch("miopen", cache=cache).folder
 
 
-def fetch_aiconfigurator(cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
+def fetch_aiconfigurator(*, cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
     """Return the folder of AIConfigurator's tables, fetched once (`fetching.fetch`).
 
     In it are ``systems/data/DEVICE/OPERATORS/ENGINE/VERSION/*.parquet`` (times of kernels and collectives),
@@ -62,4 +62,4 @@ def fetch_aiconfigurator(cache: str | Path | None = None, wheel: str | Path | No
     wheel : path, optional
         The wheel, brought by hand: no network is asked.
     """
-    return fetch("aiconfigurator", cache, wheel).folder
+    return fetch("aiconfigurator", cache=cache, wheel=wheel).folder

@@ -228,7 +228,7 @@ SOURCES: Final = {
 """Name -> where it comes from; the repositories are under the MIT licence."""
 
 
-def fetch(name: str, cache: str | Path | None = None, wheel: str | Path | None = None) -> Fetched:
+def fetch(name: str, *, cache: str | Path | None = None, wheel: str | Path | None = None) -> Fetched:
     """Return public tables, brought here if the cache does not have them yet.
 
     Parameters

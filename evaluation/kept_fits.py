@@ -17,11 +17,13 @@ import msgspec
 import numpy as np
 
 from ..errors import ArtifactError, DataError
+from ..output import check_replaceable, check_unread
 from ..sealing import plain_content
 from .fold_scheduler import Outcome, Task
 
 SUFFIX: Final = ".fits"  # what ends the name of the file, which begins with that of the run
 _MOST: Final = 2**34  # bytes
+_FIRST: Final = 2**20  # bytes of a first line
 _HINT: Final = "delete it, and train without resume"
 
 
@@ -41,9 +43,9 @@ class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class KeptFits:
     """The fits that were done, and a place in a file for those that follow.
 
-    ``of`` is what the fits depend on; those of something else are refused. The first fits replace the file unless it is
-    to ``resume``. Raises DataError: there is nothing to resume, the fits are of other data or settings, or the file is
-    damaged.
+    ``of`` is what the fits depend on; those of something else are refused. The first fits replace those of an earlier
+    training unless they are to ``resume``. Raises DataError: there is nothing to resume, the fits are of other data or
+    settings, the file is damaged, or it is no file of fits (`output.check_replaceable`).
     """
 
     def __init__(self, path: Path, of: Mapping[str, str], *, resume: bool = False) -> None:
@@ -55,6 +57,8 @@ class KeptFits:
             raise DataError("there is nothing to resume: train without it", source=str(path))
         if resume:
             os.truncate(path, self._read())
+        else:
+            self._check_replaceable()
 
     def of(self, task: Task, rows: int) -> list[Outcome] | None:
         """Return the fits of a task, whose fold has so many rows; None where they are not all there."""
@@ -84,6 +88,18 @@ class KeptFits:
         """Delete the file: the run is saved."""
         if self._begun:
             self.path.unlink(missing_ok=True)
+
+    def _check_replaceable(self) -> None:
+        """Refuse a file that holds something else than the fits of a training, or is read."""
+        try:
+            with self.path.open("rb") as file:
+                theirs = msgspec.json.decode(file.readline(_FIRST), type=dict[str, str])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            theirs = {}
+        if msgspec.json.decode(self._of, type=dict[str, str]).keys() <= theirs.keys():
+            check_unread(self.path)
+        else:
+            check_replaceable(self.path)
 
     def _digest(self, line: bytes) -> bytes:
         return hashlib.sha256(self._of + b"\n" + line).hexdigest().encode()

@@ -13,7 +13,7 @@ small = {"m": (None, 1024)}
 run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
 new = fc.read(where={**small, "device": "MI300X"})
 
-told = run.explain(new, 3)
+told = run.explain(new, row=3)
 [(part.name, round(part.value, 1)) for part in told.parts]
 
 # %%

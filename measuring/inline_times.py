@@ -26,6 +26,7 @@ import pandas as pd
 from ..errors import DataError, ParameterError
 from ..operators.call import Tensor
 from ..operators.operators import OPS
+from ..output import replacing
 from ..readers.labels import canonical_device
 from ..table.measurements import DTYPE_COLUMNS
 from ..traces.activity_work import call_text, describe_call
@@ -177,12 +178,13 @@ class InlineTimes:
             raise DataError("nothing was timed: the model was not called in the block, and there was no region")
         return table
 
-    def save(self, file: str | Path) -> None:
+    def save(self, file: str | Path, *, overwrite: bool = False) -> None:
         """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
 
-        Raises DataError: there is no table; the file exists or cannot be written.
+        Raises DataError: there is no table; the file exists and ``overwrite`` is not set, or cannot be written.
         """
-        check_table_path(Path(file))
+        with replacing(overwrite=overwrite):
+            check_table_path(Path(file))
         about = {name: getattr(self, name) for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")}
         write_table(self.table, {"schema": 1, "what": "inline", **about}, Path(file))
 

@@ -21,6 +21,7 @@ import pandas as pd
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import find
 from ..operators.op import word
+from ..output import replacing
 from ..remarks import Remark, remark
 from .backend import SMS, Backend, Device, Group, Operands, build, import_torch
 from .machine import environment, machine, monitor
@@ -69,8 +70,8 @@ class Grid:
 
 def measure(
     shapes: Path | None = None,
-    out: Path | None = None,
     *,
+    out: Path | None = None,
     preset: str | None = None,
     op: Sequence[str] | None = None,
     function: str | None = None,
@@ -84,6 +85,7 @@ def measure(
     budget: float | None = None,
     seed: int = 0,
     resume: bool = False,
+    overwrite: bool = False,
     date: str | None = None,
     command: Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -123,6 +125,8 @@ def measure(
         Of operands and order.
     resume : bool
         Whether to go on with the journal beside ``out``.
+    overwrite : bool
+        Whether ``out``, and the provenance beside it, may replace what is there.
     date, command
         For the provenance; today and this process's command line by default.
     progress : callable, optional
@@ -139,7 +143,8 @@ def measure(
     >>> import flopcast as fc
     >>> found = fc.measure(out=Path("mine.csv"), op=["gemm"], device="cuda:0")  # doctest: +SKIP
     """
-    _check_parameters(out, preset, shapes, op, function, passes=passes, date=date, resume=resume)
+    with replacing(overwrite=overwrite, reads=[] if shapes is None else [Path(shapes)]):
+        _check_parameters(out, preset, shapes, op, function, passes=passes, date=date, resume=resume)
     torch = import_torch()
     backend = Backend(torch, device)
     devices = backend.devices(threads, device_name)

@@ -22,7 +22,7 @@ from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..hardware import find
 from ..laws.rates import machine_balance
 from ..operators.operators import work_of
-from ..output import check_output, whole_file
+from ..output import MADE_BY, check_output, replacing, whole_file
 from ..power.logs import TOTAL
 from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
@@ -90,9 +90,9 @@ class Recorded:
 
 
 def record(
-    kernels: Path | None,
-    out: Path,
+    kernels: Path | None = None,
     *,
+    out: Path,
     logger: str = SIMULATED,
     window_us: float | None = None,
     runs: int | None = None,
@@ -101,6 +101,7 @@ def record(
     sequence: Sequence[Sequence[int]] = (),
     seed: int = 0,
     rename: Mapping[str, str] | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Recorded:
     """Record the power of kernels into a folder of the tables that `power.profile.profile_files` reads.
@@ -109,7 +110,7 @@ def record(
 
     Parameters
     ----------
-    kernels : Path or None
+    kernels : Path, optional
         CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`; None for
         the published kernels (the suite ``fingrav``), the collectives of which only the simulated GPU runs.
     out : Path
@@ -131,6 +132,8 @@ def record(
         Of operands, random delays, and whatever is simulated.
     rename : mapping of str to str, optional
         Names of columns in the table of kernels -> those named here, as for `read`.
+    overwrite : bool
+        Whether files of ``out`` that flopcast did not write may be replaced.
     progress : callable, optional
         ``(done, total, label, eta_seconds)``.
 
@@ -143,7 +146,7 @@ def record(
     --------
     >>> from pathlib import Path
     >>> import flopcast as fc
-    >>> fc.power_record(Path("gemms.csv"), Path("power"), logger="simulated")  # doctest: +SKIP
+    >>> fc.power_record(Path("gemms.csv"), out=Path("power"), logger="simulated")  # doctest: +SKIP
     >>> tables = [Path("power", f"{name}.csv") for name in ("log", "executions", "clocks")]
     >>> found = fc.power_profile(*tables, window_us=1000)  # doctest: +SKIP
     """
@@ -156,7 +159,8 @@ def record(
         raise ParameterError("device", "must be left out where the GPU is simulated")
     if runs is not None and runs < 1:
         raise ParameterError("runs", f"must be 1 or more, got {runs}")
-    check_output(out, FILES, [] if kernels is None else [kernels])
+    with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
+        check_output(out, FILES)
     if kernels is None:
         rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
     else:
@@ -404,7 +408,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     for name, table in tables.items():
         with whole_file(out / name) as path:
             table.to_csv(path, index=False)
-    told = {"schema": 1, **settings, "kernels": [asdict(one) for one in course.protocols]}
+    told = {**MADE_BY, "schema": 1, **settings, "kernels": [asdict(one) for one in course.protocols]}
     with whole_file(out / RECORD) as path:
         path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return len(readings), bool(len(pairs))

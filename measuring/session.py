@@ -46,7 +46,7 @@ import pyarrow as pa
 
 from .. import output
 from ..errors import DataError, one_line
-from ..output import READABLE, check_file, whole_file
+from ..output import READABLE, check_file, check_unread, overwriting, replacing, whole_file
 from ..remarks import Remark, remark
 from ..staging import remove_folder, sweep
 from .backend import Device
@@ -510,15 +510,20 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
 def check_table_path(out: Path, *, resume: bool = False) -> None:
     """Refuse, before minutes of measuring, a file that could not be written or would replace another.
 
-    Raises DataError: its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and
-    is not that of the measurement to resume.
+    What was measured is no result that the same call makes again: an earlier table is refused too. Raises DataError:
+    its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that of
+    the measurement to resume, nor does `output.replacing` allow to replace it; or it is a file that is read.
     """
-    check_file(out, READABLE)
-    if out.exists() and not resume:
-        raise DataError("exists: choose another file, or delete it", source=str(out))
     beside = provenance_path(out)
+    with replacing(overwrite=True):
+        check_file(out, READABLE)
+        check_unread(beside)
+    if overwriting():
+        return
+    if out.exists() and not resume:
+        raise DataError("exists: choose another file, or give overwrite=True", source=str(out))
     if beside.exists() and not out.exists():
-        text = f"exists, and the provenance of {out.name} would replace it: choose another file, or delete it"
+        text = f"exists, and the provenance of {out.name} would replace it: choose another file, or give overwrite=True"
         raise DataError(text, source=str(beside))
 
 
@@ -530,8 +535,9 @@ def provenance_path(out: Path) -> Path:
 def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -> None:
     """Write the table, and its provenance beside it (Parquet: in its metadata as well), each whole or not at all.
 
-    Raises DataError: a file cannot be written.
+    `check_table_path` has said that they may replace what is there. Raises DataError: a file cannot be written.
     """
-    output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
+    with replacing(overwrite=True):
+        output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
     with whole_file(provenance_path(out)) as path:  # second: without a table it would count as another's
         path.write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")

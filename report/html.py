@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from isal import igzip
 
 from ..errors import ParameterError
-from ..output import dumps, visible, write_texts
+from ..output import dumps, replacing, visible, write_texts
 from .document import (
     Bars,
     Document,
@@ -164,14 +164,15 @@ class Shown:
         """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
         return page(replace(self.document(), footer=footer(made or {})))
 
-    def save(self, folder: str | Path, made: Mapping[str, Any] | None = None) -> None:
+    def save(self, folder: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
         """Write ``files`` into a folder, which is new or has these files of before, whole or not at all.
 
         The page ends with what it was ``made`` of (`report.document.footer`). Raises DataError: the folder holds other
-        files or cannot be written.
+        files, files of these names that flopcast did not write and ``overwrite`` is not set, or cannot be written.
         """
         document = replace(self.document(), footer=footer(made or {}))
-        save_page(Path(folder), document, self.files, *self._beside())
+        with replacing(overwrite=overwrite):
+            save_page(Path(folder), document, self.files, *self._beside())
 
     def _beside(self) -> tuple[str, ...]:
         return ()

@@ -36,7 +36,7 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
     (True, False)
     """
     told = table.reset_index(drop=True).replace("", None).dropna(axis=1, how="all")
-    alike = [name for name in told if len(told) > 1 and bool((told[name] == told[name].iloc[0]).all())]
+    alike = [name for name in told if len(told) > 1 and _is_constant(told[name])]
     same = "; ".join(f"{name} = {_texts(told[name].head(1))[0]}" for name in alike)
     places = np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int)) if len(told) > MOST else None
     shown = told.drop(columns=alike) if places is None else told.drop(columns=alike).iloc[places]
@@ -49,6 +49,11 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
     least, each, most = _HEIGHT
     beside = 40 + 26 * len(bars.bars) if bars else 0
     return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
+
+
+def _is_constant(column: pd.Series) -> bool:
+    """Whether all rows have a value, and the same: comparisons with <NA> are neither true nor false."""
+    return bool(column.notna().all() and (column == column.iloc[0]).all())
 
 
 class Figures(dict[str, Any]):

@@ -18,7 +18,7 @@ from ..errors import few
 from ..hardware import EVERY
 from ..models.explanation import Part
 from ..operators.operators import OPS
-from ..output import PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
+from ..output import MADE_BY, PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
 from ..table.measurements import DTYPE_COLUMNS, prediction_columns, quantity
 from .document import (
     Bar,
@@ -147,7 +147,7 @@ class Tally:
 
 
 def write_file(frame: pd.DataFrame, report: Report, out: Path) -> None:
-    """Write predictions in the format of the suffix, whole or not at all; an earlier file is replaced.
+    """Write predictions in the format of the suffix, whole or not at all; an earlier file of flopcast is replaced.
 
     Raises DataError: `output.check_file` refuses ``out``, or it cannot be written.
     """
@@ -170,7 +170,7 @@ def write_batches(frames: Iterable[pd.DataFrame], out: Path) -> None:
 
 def to_json(frame: pd.DataFrame, report: Report) -> str:
     """Return the report and, under ``rows``, one object per row on a line of its own; null where there is no number."""
-    head = json.dumps(_finite(dict(report)), ensure_ascii=False, allow_nan=False)
+    head = json.dumps(_finite({**MADE_BY, **report}), ensure_ascii=False, allow_nan=False)
     columns = [_values(frame[name]) for name in frame]
     names = [str(name) for name in frame]
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

@@ -18,7 +18,7 @@ import msgspec
 from .. import output as json_text
 from .. import sealing
 from ..errors import ArtifactError, DataError, few
-from ..output import check_folder, whole_folder
+from ..output import check_folder, check_unread, overwriting, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
 if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
@@ -147,18 +147,21 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise where a run cannot be written, or would replace something that no training run has written."""
+    """Raise where a run cannot be written, or would replace what no training run has written, or what is read.
+
+    Where `output.replacing` allows it, files of the same names are replaced that are of no run.
+    """
     if os.path.lexists(folder):
         if not folder.is_dir():
             raise ArtifactError(f"{folder} is a file: choose another folder for the run")
+        check_unread(folder)
         if any(folder.iterdir()):
             try:
                 _metrics(folder)
             except ArtifactError as error:
-                raise ArtifactError(
-                    f"{folder} holds files that are not a run of this flopcast, which would be lost: choose another "
-                    "folder, or remove it"
-                ) from error
+                if not overwriting():
+                    what = "holds files that are not a run of this flopcast, which would be lost"
+                    raise ArtifactError(f"{folder} {what}: choose another folder, or give overwrite=True") from error
             known = {*PARTS, sealing.SIGNATURE}
             if others := sorted(one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."):
                 raise ArtifactError(f"{folder} holds what is not of the run ({few(others)}): move it elsewhere first")

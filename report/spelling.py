@@ -10,6 +10,7 @@ _KEYWORDS = {
     "(correct)": "(--correct)",
     "with group=": "with --group ",
     "with max_size": "with --max-size",
+    "give overwrite=True": "give --force",
 }
 
 

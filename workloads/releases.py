@@ -26,6 +26,7 @@ from ..arrays import FloatArray
 from ..errors import DataError, FlopcastError, nearest
 from ..hardware.constants import Constant, read_constants
 from ..hardware.lookup import read_toml
+from ..output import MARK
 
 DRAWS: Final = 512  # of a distribution
 NORMAL: Final = NormalDist()
@@ -192,7 +193,7 @@ def widened(release: Release) -> Release:
 
 def as_toml(release: Release) -> str:
     """Return a release as a table of releases.toml, which `find_release` reads."""
-    lines = ["[[release]]"]
+    lines = [f"# {MARK}", "[[release]]"]
     lines += [
         f"{key} = {json.dumps(getattr(release, key))}" for key in ("name", "kind", "gpu", "runs", "largest", "source")
     ]

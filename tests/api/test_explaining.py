@@ -27,7 +27,7 @@ def rows() -> pd.DataFrame:
 
 
 def test_an_explanation_says_what_predict_says_and_its_parts_make_it(run: fc.Run, rows: pd.DataFrame) -> None:
-    predicted, found = run.predict(rows).iloc[2], run.explain(rows, 3)
+    predicted, found = run.predict(rows).iloc[2], run.explain(rows, row=3)
     answer = found.document().data
     for name in ("predicted", "lower", "upper"):
         assert answer[name] == pytest.approx(predicted[f"{name}_us"])
@@ -37,7 +37,7 @@ def test_an_explanation_says_what_predict_says_and_its_parts_make_it(run: fc.Run
 
 
 def test_the_nearest_trained_row_of_a_trained_row_is_itself(run: fc.Run, rows: pd.DataFrame) -> None:
-    nearest = run.explain(rows, 1).neighbours.iloc[0]
+    nearest = run.explain(rows, row=1).neighbours.iloc[0]
     assert nearest["apart"] == pytest.approx(1)
     assert nearest["group"] == "gemm {n:.0f}x{k:.0f}".format(**rows.iloc[0][["n", "k"]])
 

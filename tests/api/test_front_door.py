@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from html import unescape
@@ -60,7 +61,7 @@ def test_data_are_files_tables_and_what_was_read(measured: fc.Measurements, tmp_
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [
-        ({"data": 3, "target": "MI300X"}, "data"),
+        ({"data": [3], "target": "MI300X"}, "data"),
         ({"data": [b"x"], "target": "MI300X"}, "data"),
         ({"host": 3}, "host"),
         ({"where": "gemm"}, "where"),
@@ -70,14 +71,38 @@ def test_data_are_files_tables_and_what_was_read(measured: fc.Measurements, tmp_
         ({"jobs": 0}, "jobs"),
         ({"budget": "30s"}, "budget"),
         ({"default": "device=MI300X"}, "default"),
-        ({"data": pd.DataFrame({"m": [1]}), "target": "MI300X", "rename": ["m"]}, "rename"),
+        ({"data": [pd.DataFrame({"m": [1]})], "target": "MI300X", "rename": ["m"]}, "rename"),
         ({"host": "MI300X", "target": ["MI355X", "MI308X"]}, "host"),
     ],
 )
 def test_a_wrong_type_is_named_by_its_parameter(arguments: dict[str, Any], parameter: str) -> None:
+    data = arguments.pop("data", [])
     with pytest.raises(ParameterError) as raised:
-        fc.train(**arguments)
+        fc.train(*data, **arguments)
     assert raised.value.parameter == parameter
+
+
+SEVERAL = (
+    "advise", "calibrate", "check", "clean", "compare", "counters", "curve", "explain", "fidelity", "ingest", "needed",
+    "predict", "project_job", "read", "scale_counters", "scale_devices", "train", "train_each", "validate",
+)  # fmt: skip
+
+
+def test_who_reads_data_takes_several() -> None:
+    for name in SEVERAL:
+        kinds = [one.kind for one in inspect.signature(getattr(fc, name)).parameters.values()]
+        assert inspect.Parameter.VAR_POSITIONAL in kinds, name
+
+
+def test_several_data_are_one_list(run: fc.Run, measured: fc.Measurements) -> None:
+    half = len(measured.frame) // 2
+    parts = measured.frame[:half], measured.frame[half:]
+    whole = run.predict(measured)["predicted_us"].tolist()
+    assert run.predict(*parts)["predicted_us"].tolist() == run.predict([*parts])["predicted_us"].tolist() == whole
+    small: dict[str, Any] = {"host": "MI300X", "target": "MI355X", "models": ["OLS"], "jobs": 1}
+    assert fc.train(*parts, **small).metrics["data"]["n"] == run.metrics["data"]["n"]
+    found = fc.validate(*parts, host="MI300X", target="MI355X", replicates=10)
+    assert len(found.dataset) == run.metrics["data"]["n"]
 
 
 def test_devices_are_names_files_and_gpus() -> None:
@@ -161,7 +186,7 @@ def test_the_columns_of_an_operator() -> None:
         ("data", lambda _: fc.validate([])),
         ("data", lambda _: fc.clean([])),
         ("trace", lambda _: fc.plan("torch", "")),
-        ("sizes", lambda _: fc.scale_counters([fc.read(where=GEMMS)], ["38"])),
+        ("sizes", lambda _: fc.scale_counters(fc.read(where=GEMMS), sizes=["38"])),
         ("fit", lambda _: fc.scale(fit=8, sizes=[32], performance=[1, 2])),
         ("fit", lambda _: fc.scale(fit=["8", "16"], sizes=[32], performance=[1, 2])),
         ("sizes", lambda _: fc.scale(fit=[8, 16], sizes=[float("nan")], performance=[1, 2])),

@@ -14,7 +14,7 @@ from flopcast.benchmarks.ranks import write_rank
 def test_a_made_up_rank_is_a_trace_of_the_size_asked_for(tmp_path: Path) -> None:
     size = write_rank(tmp_path / "rank.json", 1000)
     assert size == (tmp_path / "rank.json").stat().st_size
-    found = fc.ingest(tmp_path, tmp_path / "out", parts=True, each=True, jobs=1)
+    found = fc.ingest(tmp_path, out=tmp_path / "out", parts=True, each=True, jobs=1)
     assert (found.rows, found.rejected, found.unreadable) == (4096, {}, [])
     assert fc.read(tmp_path / "out").frame["repeats"].sum() == 4096
 

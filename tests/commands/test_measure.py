@@ -259,7 +259,7 @@ def test_train_learns_from_what_was_measured(tmp_path: Path) -> None:
     path, out = tmp_path / "shapes.csv", tmp_path / "runs.parquet"
     lines = [f"gemm,fp32,{m},{n},{n}" for m in (1, 4, 16, 32, 64) for n in (16, 32, 64, 128)]
     path.write_text("\n".join(["op,dtype,m,n,k", *lines]) + "\n", encoding="utf-8")
-    measure(path, out, device="cpu", threads=[1, 2], rule=QUICK)
+    measure(path, out=out, device="cpu", threads=[1, 2], rule=QUICK)
     one, two = (replace(find("MI300X"), name=f"CPU-{threads}T", cus=threads) for threads in (1, 2))
     learnt = train([out], host=one, target=two, models=["Additive"], jobs=1)
     assert learnt.metrics["data"]["n"] == 20

@@ -463,9 +463,9 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     assert one == pytest.approx(other, abs=1)  # they end together
     events = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))["traceEvents"]
     assert sum(event["ph"] == "X" for event in events) == len(kernels)
-    tables = [part for section in project_job(paths, "MI355X").document().sections for part in section.parts]
+    tables = [part for section in project_job(paths, target="MI355X").document().sections for part in section.parts]
     assert all(len(row.cells) == len(one.columns) for one in tables if isinstance(one, Table) for row in one.rows)
-    same = project_job(paths, "MI300X")
+    same = project_job(paths, target="MI300X")
     assert same.projected_us == pytest.approx(same.measured_us)  # with the CPU's calls and waits
     assert same.waits["wait_us"].tolist() == pytest.approx([500.0, 0.0])
 

@@ -126,7 +126,7 @@ def test_results_have_plain_tables_and_figures(measured: Path) -> None:
 
 
 def test_devices_as_a_function(two_devices: Path) -> None:
-    result = scale_devices(two_devices, ["MI300X", "MI308X"], where={"op": ["gelu"]}, replicates=100)
+    result = scale_devices(two_devices, devices=["MI300X", "MI308X"], where={"op": ["gelu"]}, replicates=100)
     assert [device.name for device in result.measured.devices] == ["MI308X", "MI300X"]
     assert len(result.measured.rows) == 40
     assert result.table[["op", "problems"]].to_numpy().tolist() == [["gelu", 20], ["gelu", 20]]
@@ -136,7 +136,7 @@ def test_devices_as_a_function(two_devices: Path) -> None:
 
 @pytest.mark.long
 def test_tuned_kernels_of_two_mi300_are_too_few_to_judge(aiter_data: Measurements) -> None:
-    result = scale_devices(aiter_data, ["MI308X", "MI300X"])
+    result = scale_devices(aiter_data, devices=["MI308X", "MI300X"])
     assert result.measured.sizes.tolist() == [80, 304]
     assert {one.name for one in result.families} == {"moe fmoe bf16", "gemm a8w8_bpreshuffle int8"}
     assert {"figure-out-of-proportion", "two-sizes-only"} <= {one.code for one in result.limits}

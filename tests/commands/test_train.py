@@ -232,7 +232,7 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
     known = dict(run.provenance)
     assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
     assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
-    assert known["command"] == f"fc.train(data=[{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
+    assert known["command"] == f"fc.train([{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
     shutil.copytree(saved, tmp_path / "run")
     assert job.load(tmp_path / "run").provenance == known
     assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ SHOWN = {
     "top",
     "chakra",
     "corrected",
+    "force",
     "cus",
     "removed",
     "script",

@@ -193,7 +193,7 @@ def test_a_repository_that_does_not_answer_is_given_up(
 def test_without_git_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
     with pytest.raises(DataError, match="git is not installed"):
-        fetch("miopen", tmp_path)
+        fetch("miopen", cache=tmp_path)
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -242,7 +242,7 @@ def test_the_pinned_commit_is_what_the_repository_has(
 ) -> None:
     monkeypatch.setitem(fetching.SOURCES, name, Source(SOURCES[name].repository))
     try:
-        folder = fetch(name, tmp_path).folder
+        folder = fetch(name, cache=tmp_path).folder
     except DataError as error:
         if not any(words in str(error) for words in ("unable to access", "does not answer", "git is not installed")):
             raise

@@ -112,7 +112,7 @@ def test_where_every_row_fails_the_first_reason_is_told(tmp_path: Path, torch: A
     path = tmp_path / "shapes.csv"
     path.write_text("op,variant,dtype,rows,cols\nsoftmax,strided,fp32,4,16\n", encoding="utf-8")
     with pytest.raises(DataError, match="softmax strided"):
-        measure(path, tmp_path / "runs.csv", device="cpu", rule=QUICK)
+        measure(path, out=tmp_path / "runs.csv", device="cpu", rule=QUICK)
     assert [one.name for one in tmp_path.iterdir()] == ["shapes.csv"]
 
 

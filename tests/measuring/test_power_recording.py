@@ -35,7 +35,7 @@ def gemms(folder: Path, *sizes: int) -> Path:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("recorded")
-    return record(gemms(folder, *SIZES), folder / "out", seed=1)
+    return record(gemms(folder, *SIZES), out=folder / "out", seed=1)
 
 
 def profiled(found: Recorded, within: str) -> list[KernelPower]:
@@ -91,7 +91,7 @@ def test_the_longest_train_that_does_not_throttle_is_found(recorded: Recorded, k
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("whole")
-    return record(gemms(folder, 4096, 8192), folder / "out", runs=20, seed=1)
+    return record(gemms(folder, 4096, 8192), out=folder / "out", runs=20, seed=1)
 
 
 def killed_at(calls: int) -> Callable[..., Train]:
@@ -114,14 +114,14 @@ def test_a_recording_that_was_killed_goes_on(
     listed = gemms(tmp_path, 4096, 8192)
     monkeypatch.setattr(SimulatedGPU, "train", killed_at(calls))
     with pytest.raises(KeyboardInterrupt):
-        record(listed, tmp_path / "out", runs=20, seed=1)
+        record(listed, out=tmp_path / "out", runs=20, seed=1)
     monkeypatch.undo()
     journal = journal_folder(tmp_path / "out")
     with (journal / "visits.jsonl").open("a") as file:
         file.write('[{"row": 0, "executions": [[17000000')  # what was being written when it was killed
     with pytest.raises(DataError, match="other seed"):
-        record(listed, tmp_path / "out", runs=20, seed=2)
-    found = record(listed, tmp_path / "out", runs=20, seed=1)
+        record(listed, out=tmp_path / "out", runs=20, seed=2)
+    found = record(listed, out=tmp_path / "out", runs=20, seed=1)
     assert replace(found, out=whole.out, resumed=0) == whole
     assert not journal.exists()
     for name in FILES:
@@ -141,9 +141,9 @@ class OnCpuClock(SimulatedGPU):
 
 def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed, out = gemms(tmp_path, 8192), tmp_path / "out"
-    assert record(listed, out, runs=2).clocks  # whose clock pairs must not stay
+    assert record(listed, out=out, runs=2).clocks  # whose clock pairs must not stay
     monkeypatch.setattr(module, "_rig", lambda *asked: (OnCpuClock(1000.0, 0), {}))
-    found = record(listed, out, logger="amd-smi", window_us=1000.0, runs=50)
+    found = record(listed, out=out, logger="amd-smi", window_us=1000.0, runs=50)
     assert (found.clocks, [path.name for path in found.files]) == (False, ["log.csv", "executions.csv", "record.json"])
     assert not (out / "clocks.csv").exists()
     (kernel,) = profile_files(*found.files[:2], within=MIDDLE).kernels
@@ -151,7 +151,7 @@ def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(tmp_path: Path, monk
 
 
 def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: Path) -> None:
-    (found,) = record(gemms(tmp_path, 512), tmp_path / "out", runs=3).protocols
+    (found,) = record(gemms(tmp_path, 512), out=tmp_path / "out", runs=3).protocols
     assert found.repeats > 1
     assert found.kernel_us >= 20
     assert found.runs == 3
@@ -161,7 +161,7 @@ def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest, None))
-    found = record(None, tmp_path / "out", runs=1)
+    found = record(None, out=tmp_path / "out", runs=1)
     kernels = check_executions(pd.read_csv(found.out / "executions.csv")).groupby("kernel", sort=False).first()
     assert len(kernels) == 14
     assert kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
@@ -183,9 +183,9 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     train = SimulatedGPU.train
     monkeypatch.setattr(SimulatedGPU, "train", killed_at(210))  # when all run in turn
     with pytest.raises(KeyboardInterrupt):
-        record(listed, tmp_path / "out", **asked)
+        record(listed, out=tmp_path / "out", **asked)
     monkeypatch.setattr(SimulatedGPU, "train", train)
-    found = record(listed, tmp_path / "out", **asked)
+    found = record(listed, out=tmp_path / "out", **asked)
     assert (len(found.protocols), found.resumed) == (3, 194)
     alone = [one.kernel_us for one in found.protocols[:2]]
     assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
@@ -196,7 +196,7 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     assert ratios["time_ratio"].to_numpy() == pytest.approx(1, abs=0.03)
     assert ratios["power_ratio"].iloc[1] > 2  # the window sees the long kernel's power
     with pytest.raises(ParameterError, match="interleaved"):
-        record(gemms(tmp_path, 4096), tmp_path / "one", interleaved=True)
+        record(gemms(tmp_path, 4096), out=tmp_path / "one", interleaved=True)
 
 
 def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
     listed = tmp_path / "kernels.csv"
     sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", **sizes}).to_csv(listed, index=False)
-    found = record(listed, tmp_path / "out", runs=90, sequence=[(1, 2), (3, 2)])
+    found = record(listed, out=tmp_path / "out", runs=90, sequence=[(1, 2), (3, 2)])
     log, executions, clocks, _ = found.files
     profiles = profile_files(log, executions, clocks, component=["total"], window_us=1000)
     ratios = learn(profiles.kernels).interleaved.set_index(["kernel", "how"])["power_ratio"]
@@ -237,7 +237,7 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
 )
 def test_a_parameter_out_of_its_range(tmp_path: Path, wrong: dict[str, object], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
-        record(gemms(tmp_path, 4096), tmp_path / "out", **wrong)  # type: ignore[arg-type]
+        record(gemms(tmp_path, 4096), out=tmp_path / "out", **wrong)  # type: ignore[arg-type]
 
 
 def readings(power_w: Callable[[int], float], noise: float = 0.01) -> Callable[[int], np.ndarray]:
@@ -282,5 +282,5 @@ def test_a_kernel_that_would_not_be_recorded_is_told_before(tmp_path: Path, head
     text = f"{head}\ngemm,bf16,512,512,512{',red' if 'colour' in head else ''}\ngemm,bf16,{cells}\n"
     (tmp_path / "kernels.csv").write_text(text)
     with pytest.raises(DataError, match=said):
-        record(tmp_path / "kernels.csv", tmp_path / "out")
+        record(tmp_path / "kernels.csv", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

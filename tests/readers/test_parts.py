@@ -39,7 +39,7 @@ def write_runs(folder: Path, files: int = 5) -> Path:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parts")
-    found = fc.ingest(write_runs(folder / "runs"), folder / "dataset", parts=True, jobs=1)
+    found = fc.ingest(write_runs(folder / "runs"), out=folder / "dataset", parts=True, jobs=1)
     assert (found.rows, found.rejected) == (5 * 40 + 3 * 10 - 5, {"zero-duration": 5})
     assert len(list((folder / "dataset" / "parts").iterdir())) == 5
     return folder / "dataset"
@@ -80,11 +80,11 @@ def test_equal_problems_have_equal_hashes_in_other_tables() -> None:
 def test_a_dataset_is_whole_or_not_there_and_replaces_an_older_one(dataset: Path, tmp_path: Path) -> None:
     runs, out = dataset.parent / "runs", tmp_path / "out"
     (tmp_path / "bad.csv").write_text("device,op,us\nMI300X,gemm,1\n")
-    fc.ingest([runs / "0.csv", runs / "1.csv"], out, parts=True, jobs=1)
+    fc.ingest([runs / "0.csv", runs / "1.csv"], out=out, parts=True, jobs=1)
     with pytest.raises(ParameterError, match="strict"):
-        fc.ingest([runs / "0.csv", tmp_path / "bad.csv"], out, parts=True, strict=True, jobs=1)
+        fc.ingest([runs / "0.csv", tmp_path / "bad.csv"], out=out, parts=True, strict=True, jobs=1)
     assert len(json.loads((out / "ingest.json").read_text())["parts"]) == 2
-    fc.ingest(runs / "0.csv", out, parts=True, jobs=1)
+    fc.ingest(runs / "0.csv", out=out, parts=True, jobs=1)
     assert [path.name for path in (out / "parts").iterdir()] == ["000000.parquet"]
     assert is_dataset(out)
     assert not is_dataset(runs)

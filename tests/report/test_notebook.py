@@ -24,6 +24,22 @@ def test_what_is_the_same_in_every_row_is_said_once_and_what_is_empty_not_at_all
     assert all(f">{name}</th>" not in page for name in ("device", "empty", "blank"))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.array([None, 64, 128], dtype="Int64"),
+        pd.array([64, None, 64], dtype="Int64"),
+        pd.array([None, True, True], dtype="boolean"),
+        np.array([np.nan, 1.0, 1.0]),
+        pd.array([None, "a", "a"], dtype="string"),
+    ],
+)
+def test_a_column_that_a_row_lacks_is_not_the_same_in_every_row(values: object) -> None:
+    page = unescape(framed("Times", pd.DataFrame({"m": values})))
+    assert ">m</th>" in page
+    assert "In every row" not in page
+
+
 def test_a_long_table_shows_rows_from_all_of_it() -> None:
     table = pd.DataFrame({"row": np.arange(5 * MOST)})
     page = unescape(framed("Rows", table))

@@ -57,10 +57,10 @@ def test_a_profile_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         folder.mkdir()
         frame.to_csv(folder / "pmc.csv", index=False)
     with pytest.raises(DataError, match=r"part: lacks counters TCC_MISS_sum"):
-        fc.scale_counters([whole, part], [38, 76])
+        fc.scale_counters([whole, part], sizes=[38, 76])
     profiled().drop(columns="device").to_csv(part / "pmc.csv", index=False)
     with pytest.raises(DataError, match=r"part: pmc\.csv:2: no row can be used \(no-device"):
-        fc.scale_counters([whole, part], [38, 76])
+        fc.scale_counters([whole, part], sizes=[38, 76])
     with pytest.raises(DataError, match="holds profiles of MI300X, MI210"):
         counted_rows(pd.concat([profiled(), profiled().assign(device="MI210")]))
     code, _, _ = call("scale", "counters", part, "--default", "device=MI210", "--out", tmp_path / "runs.csv")
@@ -81,9 +81,9 @@ def test_sizes_tell_profiles_apart(tmp_path: Path) -> None:
     profiled().to_csv(tmp_path / "pmc.csv", index=False)
     for sizes, problem in (([38, 38], "both of 38"), ([0, 38], "above 0"), (None, "both of 304"), ([38], "got 1")):
         with pytest.raises(ParameterError, match=problem):
-            fc.scale_counters([tmp_path, tmp_path], sizes)
+            fc.scale_counters([tmp_path, tmp_path], sizes=sizes)
     assert fc.scale_counters(tmp_path)["size"].tolist() == [304]  # a text or path is one folder
-    assert fc.scale_counters([tmp_path, fc.read(tmp_path)], np.array([38, 76]))["size"].tolist() == [38, 76]
+    assert fc.scale_counters(tmp_path, fc.read(tmp_path), sizes=np.array([38, 76]))["size"].tolist() == [38, 76]
 
 
 def test_kernels_that_differ_within_their_template_stay_apart() -> None:

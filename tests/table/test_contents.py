@@ -63,7 +63,7 @@ def test_the_first_rejected_rows_of_each_reason_are_quoted(table: Path) -> None:
 
 def test_a_folder_holds_the_table_what_was_found_and_its_page(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = ingest(table, out, jobs=1)
+    found = ingest(table, out=out, jobs=1)
     assert sorted(file.name for file in out.iterdir()) == sorted(FILES)
     assert len(read([out / FILES[0]]).frame) == found.rows == 3
     told = found.to_dict()
@@ -77,4 +77,4 @@ def test_a_folder_holds_the_table_what_was_found_and_its_page(table: Path, tmp_p
     assert all(word in page for word in ("x.csv:7", "bf16 matrix peak", "8,192", "3 measurements"))
     (out / "mine.txt").touch()
     with pytest.raises(DataError, match="holds other files"):
-        ingest(table, out, jobs=1)
+        ingest(table, out=out, jobs=1)
