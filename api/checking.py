@@ -34,7 +34,7 @@ from ..report.checking import CheckFacts, advice_document, check_document
 from ..report.document import Document
 from ..report.html import Shown, page
 from ..report.notebook import Figures, framed
-from ..report.predictions import Identity, write_file
+from ..report.predictions import Identity, in_order, write_file
 from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder
 from ..report.training import left_out, training_document
 from ..table.conditions import Where
@@ -530,6 +530,7 @@ def advise(
     table = identity.of(frame).assign(
         **{name: answers[name] for name in ("predicted", "lower", "upper")}, group=groups, known=known, cost_s=cost
     )
+    table = in_order(table, ["predicted", "lower", "upper"])
     report = {
         "run": str(trained.folder or "the run just trained"),
         "host": _devices(model)[0].name if model.recipe.host else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +26,12 @@ from ..evaluation.paired import (
     same_workloads,
 )
 from ..output import FILES
+from ..projection.chrome import as_profiled, is_projected
 from ..projection.comparison import TraceChanges, trace_changes
 from ..projection.uncertainty import CPU, SPECS
 from ..readers import Options, traces_of
+from ..readers.base import TRACE_BYTES
+from ..readers.files import content, head
 from ..readers.labels import canonical_device
 from ..remarks import Remark
 from ..report.comparing import (
@@ -47,6 +50,7 @@ from ..report.document import Document
 from ..report.html import Shown
 from ..report.predictions import workload
 from ..report.run_folder import METRICS, read_run
+from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
@@ -556,8 +560,24 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
 
 
 def _traces(path: Path, options: Options) -> list[Annotated]:
-    """Return the traces of a file or folder."""
+    """Return the traces of a file or folder, also a projected one that flopcast wrote."""
+    if path.is_file() and is_projected(head(path)):
+        return [_projected_trace(path, options)]
     return [with_possible_times(trace, label) for label, trace in traces_of([path], options)]
+
+
+def _projected_trace(path: Path, options: Options) -> Annotated:
+    """Return a projected trace as one of its target."""
+    try:
+        profiled, target = as_profiled(content(path, max_bytes=TRACE_BYTES))
+    except DataError as error:
+        raise error if error.source else DataError(str(error), source=str(path)) from error
+    of_target = replace(options, defaults={**options.defaults, "device": target})
+    with temporary_folder() as folder:
+        file = folder / "trace.json"
+        file.write_bytes(profiled)
+        traces = [trace for _, trace in traces_of([file], of_target)]
+    return with_possible_times(_one(traces, path), path.name)
 
 
 def _one(found: list[Annotated], path: Path) -> Annotated:

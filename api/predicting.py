@@ -31,7 +31,17 @@ from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import Reasons, Remark, remark
 from ..report.document import Document
 from ..report.html import Shown
-from ..report.predictions import ABOUT, SHOWN, Explained, Identity, Tally, explanation_document, workload, write_batches
+from ..report.predictions import (
+    ABOUT,
+    SHOWN,
+    Explained,
+    Identity,
+    Tally,
+    explanation_document,
+    in_order,
+    workload,
+    write_batches,
+)
 from ..report.run_folder import beside, read_metrics, read_run, simplest
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
@@ -164,8 +174,9 @@ def predict(
     keep : collection of str
         ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
     target_cost : str, optional
-        Column with the seconds that measuring or simulating each workload on the target costs: ``speedup`` of the
-        frame and of the report then say how many times less host, counters and this call cost. Not in batches.
+        Column with the time that measuring or simulating each workload on the target costs, in the unit that its name
+        ends with, else seconds: ``speedup`` of the frame and of the report then say how many times less host, counters
+        and this call cost. Not in batches.
     fallback : {"law"}, optional
         What answers for rows that the run was never trained on. By default nothing does; ``"law"`` is the roofline at
         the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
@@ -228,7 +239,7 @@ def predict(
         chosen, notes = read_rows(tables, where=where, **options)
         chosen = chosen.reset_index(names=PLACE)
         if target_cost is not None:
-            chosen = with_target_cost(chosen, target_cost)
+            chosen = with_target_cost(chosen, target_cost, unit)
         found = _at_once(asked, chosen, notes, given, started)
         if file is not None:
             found.save(file)
@@ -441,7 +452,8 @@ class _Worked:
         said = (self._asked.target or rows["device"] if target == EVERY else target.name, metric, self._asked.level)
         for name, value in zip(ABOUT[:3], said, strict=True):
             worded.insert(list(worded).index("basis"), name, value)
-        return pd.concat([self._survey.identity.of(rows), worded], axis=1), found["cause"], lacking
+        frame = pd.concat([self._survey.identity.of(rows), worded], axis=1)
+        return in_order(frame, [*prediction_columns(metric).values(), "basis"]), found["cause"], lacking
 
 
 def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:

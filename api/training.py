@@ -387,8 +387,9 @@ def train(
         A run without a host, over other devices than the target. Its prediction for the target is a feature, and with a
         correction of a few parameters a model of the suite (`models.prior`): it pays where the target has few rows.
     target_cost : str, optional
-        Column of the target's rows with the seconds that measuring or simulating each costs: ``metrics["speedup"]``
-        and the column ``speedup`` of the predictions then say how many times less host, counters and this call cost.
+        Column of the target's rows with the time that measuring or simulating each costs, in the unit that its name
+        ends with (``simulated_ms``), else seconds: ``metrics["speedup"]`` and the column ``speedup`` of the predictions
+        then say how many times less host, counters and this call cost.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
@@ -481,7 +482,7 @@ def train(
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
         check_devices(measured, names)
         if target_cost is not None:
-            rows = with_target_cost(measured.frame, target_cost)  # what the target costs is no feature
+            rows = with_target_cost(measured.frame, target_cost, unit)  # what the target costs is no feature
             measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
         if known is not None:
             measured = replace(measured, frame=known.told(measured.frame, own))

@@ -158,7 +158,12 @@ KeepOption = Annotated[
     option("Keep rows that are faster than their device can be, or impossibly short.", "impossible", DATA),
 ]
 TargetCostOption = Annotated[
-    str | None, option("Seconds that a row costs on the target: say how many times faster this is.", "COLUMN", DATA)
+    str | None,
+    option(
+        "Time that a row costs on the target (s, or sim_ms): say how many times faster this is.",
+        "COLUMN",
+        DATA,
+    ),
 ]
 WithoutFeaturesOption = Annotated[
     list[str] | None, option("Do without these features: 'counter.TCC*' (repeatable).", "PATTERN", MORE)

@@ -8,7 +8,7 @@ takes. The published speed-ups of scale models (`scaling`) are the same quotient
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError, few
 from ..operators.work import as_numbers
+from ..readers.labels import TIME_UNITS, split_unit, stated_unit
 from ..table.measurements import COUNTER
 
 THRESHOLDS: Final = (1, 5, 10, 15, 20, 30, 40, 50)
@@ -165,19 +166,25 @@ def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
     return {"mean": sum(times) / len(times), "least": min(times), "most": max(times)}
 
 
-def with_target_cost(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+def with_target_cost(rows: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not known.
 
-    In a table of whole workloads the column counts as a counter (`readers.tidy`). Raises ParameterError: no such
-    column, or no positive number in it; it names ``target_cost``.
+    The unit is the one that ``units`` state of the column, else that of its name (``duration_us``, ``simulated_ms``),
+    seconds where it has none. In a table of whole workloads the column counts as a counter (`readers.tidy`). Raises
+    ParameterError: no such column, one that is no time, or no positive number in it; it names ``target_cost``.
     """
     name = next((name for name in (column, COUNTER + column) if name in rows), None)
     if name is None:
-        raise ParameterError("target_cost", f"must be a column with seconds, got {column!r}: there are {few(rows)}")
-    found = as_numbers(rows, name)
+        raise ParameterError("target_cost", f"must be a column with times, got {column!r}: there are {few(rows)}")
+    unit = split_unit(column)[1] or "s"
+    if units and column in units:
+        unit = stated_unit(column, units[column])
+    if unit not in TIME_UNITS:
+        raise ParameterError("target_cost", f"must be a column with times, got {column!r}, which is in {unit}")
+    found = as_numbers(rows, name) * TIME_UNITS[unit] / TIME_UNITS["s"]
     known = np.where(np.isfinite(found) & (found > 0), found, np.nan)
     if np.isnan(known).all():
-        raise ParameterError("target_cost", f"must be a column with seconds, got {column!r}, which has none above 0")
+        raise ParameterError("target_cost", f"must be a column with times, got {column!r}, which has none above 0")
     return rows.assign(**{COST: known})
 
 

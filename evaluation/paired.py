@@ -30,8 +30,9 @@ from scipy.special import ndtri
 
 from ..arrays import FloatArray
 from ..errors import DataError
-from ..operators.operators import group_labels
+from ..operators.operators import OPS, group_labels
 from ..operators.work import texts
+from ..table.measurements import DTYPE_COLUMNS
 from ..table.problems import problem_ids
 from .cluster_bootstrap import effective_groups, percentile_interval
 
@@ -164,6 +165,14 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"row_first": [], "row_second": [], "group": []})
 
 
+SIZES: Final = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
+"""Dimensions in the order of their operators."""
+IDENTITY: Final = (
+    "op", "family", "variant", *DTYPE_COLUMNS, *SIZES, "kernel", "device", "group", "campaign", "source",
+)  # fmt: skip
+"""Columns of predictions that say which workload a row is."""
+
+
 def same_workloads(
     first: pd.DataFrame,
     second: pd.DataFrame,
@@ -173,20 +182,18 @@ def same_workloads(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of one workload in two tables of predictions beside each other, in the order of the first.
 
-    Columns before that of the prediction, ``predicted``, say which workload a row of `flopcast.predict` is, but those
-    ``measured``, as ``source`` is where the files were not the same ones, and the host. Rows without a prediction are
-    left out. Errors call the two tables by ``names``.
+    The columns of `IDENTITY` say which workload a row of `flopcast.predict` is, but those ``measured``, as ``source``
+    is where the files were not the same ones, and the host. Rows without a prediction are left out. Errors call the two
+    tables by ``names``.
 
     Raises DataError: no workload is predicted in both, or a table lacks a column by which the other tells workloads
     apart, or has one more often.
     """
     whole = [frame.reset_index(drop=True) for frame in (first, second)]
     sides = [frame[frame[predicted].gt(0)] for frame in whole]
-    common = [name for name in first.columns[: list(first.columns).index(predicted)] if name in second]
-    by = [name for name in common if name not in (*measured, "device")]
+    by = [name for name in IDENTITY if name in first and name in second and name not in (*measured, "device")]
     for side, other, which in ((*sides, names[1]), (*sides[::-1], names[0])):
-        told = side.columns[: list(side.columns).index(predicted)]
-        told = [name for name in told if name not in (*measured, "source") and name not in other]
+        told = [name for name in IDENTITY if name in side and name not in (*measured, "source") and name not in other]
         if lost := [name for name in told if len(side[name].unique()) > 1]:
             raise DataError(f"{which} has no column {lost[0]}, which tells the workloads of the other apart")
     if any(len(side["target"].unique()) > 1 for side in sides):

@@ -155,6 +155,33 @@ def write_chrome(
         out.write(b"\n]}\n")
 
 
+_PROFILED: Final = {"projected kernel": "kernel", "projected memcpy": "gpu_memcpy", "projected memset": "gpu_memset"}
+"""Categories of the activities that are written here, and what PyTorch's profiler calls those it measures."""
+
+
+def is_projected(head: bytes) -> bool:
+    """Whether a file that begins so is a trace that `write_chrome` wrote."""
+    return b'"otherData":{"what":"projection from ' in head
+
+
+def as_profiled(content: bytes) -> tuple[bytes, str]:
+    """Return the activities of a projected trace as PyTorch would have profiled them on the target, and the target.
+
+    Only who knows that it is a projection may ask for that. Raises DataError: it is cut or damaged.
+    """
+    try:
+        written = msgspec.json.decode(content)
+        target = str(written["otherData"]["target"])
+        events = []
+        for event in written["traceEvents"]:
+            if (category := _PROFILED.get(event.get("cat"))) is not None:
+                where = {"device": event["pid"], "stream": event["tid"]}
+                events.append({**event, "cat": category, "args": where})
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+        raise DataError("is no whole projected trace: project once more") from error
+    return msgspec.json.encode({"traceEvents": events}), target
+
+
 @contextmanager
 def _opened(path: Path, compressed: bool) -> Generator[IO[bytes]]:
     """Give a file to write, compressed without a time or name in it: the same trace gives the same bytes."""

@@ -16,7 +16,7 @@ from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked,
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
 from ..hardware import EVERY
 from ..report import figures
-from ..table.measurements import quantity
+from ..table.measurements import DTYPE_COLUMNS, quantity
 from .document import (
     Cell,
     Chart,
@@ -41,6 +41,7 @@ from .document import (
 )
 from .figures import BASELINE, GRID, NEUTRAL, SELECTED, THRESHOLDS, farthest, styled
 from .formats import clock, counted, figure, formatted, number, percent, share, significant
+from .predictions import workload
 from .training import left_out, metric, title
 
 SCHEMA: Final = 1
@@ -368,13 +369,14 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     now, after = percent(errors["now"]), percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     said += "" if after != now else ": more rows of these groups are not expected to change it"
-    shown = (*(["device"] if many else []), "op", "dtype_a", "m", "n", "k", "batch")
-    names = [name for name in shown if name in batch and batch[name].notna().any()]
+    told = ("family", "variant", *DTYPE_COLUMNS[1:])
+    names = ["device"] if many else []
+    names += [name for name in told if name in batch and len(batch[name].unique()) > 1]
     cells = [
-        (*(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
+        (workload(row), *(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
         for row in batch.to_dict("records")
     ]
-    heads = columns(*names, "group", numbers=[quantity(report["metric"]).label])
+    heads = columns("workload", *names, "group", numbers=[quantity(report["metric"]).label])
     table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
     chosen = [
         {

@@ -15,11 +15,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import few
+from ..evaluation.paired import IDENTITY, SIZES
 from ..hardware import EVERY
 from ..models.explanation import Part
 from ..operators.operators import OPS
 from ..output import MADE_BY, PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
-from ..table.measurements import DTYPE_COLUMNS, prediction_columns, quantity
+from ..table.measurements import prediction_columns, quantity
 from .document import (
     Bar,
     Bars,
@@ -43,7 +44,6 @@ from .training import metric, speedup_parts, title
 SCHEMA = 1  # version of the JSON that predictions, and explanations of them, are written as
 SHOWN = 10  # first rows that are kept where all are written to a file
 _ROWS, _CAUSES, _WORKLOAD = 6, 3, 48  # rows and causes on a terminal; columns of text for a workload
-_DIMENSIONS = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 _ALWAYS = ("op", "dtype_a", "source")
 ABOUT: Final = ("target", "metric", "level", "basis")
 """Columns that say of every row what is predicted of it, and how its interval is to be read."""
@@ -58,8 +58,7 @@ class Identity:
     """
 
     def __init__(self, metric: str) -> None:
-        names = ("op", "family", "variant", *DTYPE_COLUMNS, *_DIMENSIONS, "kernel", "device", "group", "campaign")
-        self._wanted = tuple(dict.fromkeys((*names, "source", "duration_us", metric)))
+        self._wanted = tuple(dict.fromkeys((*IDENTITY, "duration_us", metric)))
         self._filled: set[str] = set()
         self._whole: dict[str, bool] = {}  # of the columns of numbers that have some
 
@@ -80,6 +79,13 @@ class Identity:
             as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
             columns[name] = column.astype("Int64") if as_whole else column
         return pd.DataFrame(columns, index=rows.index)
+
+
+def in_order(frame: pd.DataFrame, answer: Sequence[str]) -> pd.DataFrame:
+    """Return rows whose first columns are operator, format and dimensions, and then the ``answer``."""
+    first = [name for name in ("op", "dtype_a", *SIZES) if name in frame]
+    first += [name for name in answer if name in frame]
+    return frame[[*first, *(name for name in frame if name not in first)]]
 
 
 BASES = {

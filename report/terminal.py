@@ -92,9 +92,9 @@ def print_document(console: Console, document: Document, shown: Callable[[Part],
 def first_screen(document: Document, console: Console, remarked: int = _REMARKED) -> Document:
     """Return the answer of a document, and of what follows as much as leaves it at `SCREEN` lines.
 
-    Tables are cut where they do not fit, and left out where three rows of them do not, as are charts that nobody asked
-    for; remarks stand at the end, a line each: three of them, or one where that leaves room for a table. The last line
-    says what there is more. An answer that takes more lines is whole.
+    Tables are cut where they do not fit, and left out where three rows of them do not, unless they are the answer, as
+    are charts that nobody asked for; remarks stand at the end, a line each: three of them, or one where that leaves
+    room for a table. The last line says what there is more. An answer that takes more lines is whole.
     """
     remarks, parts = list[Line](), list[Part]()  # what is not of the answer itself: how data were read, what was lost
     opening, rest, closing = (
@@ -112,11 +112,14 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     fixed = [part for part in fixed if not isinstance(part, Table)]
     room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
     shown, tables, rows_left = list[Part](), 0, 0
-    for part in parts:
+    for place, part in enumerate(parts):
         if any(part is one for one in fixed) or (isinstance(part, Chart) and part.asked):
             shown.append(part)
         elif isinstance(part, Table):
             fitting, needed = _fitting(part, room - bool(part.title), console)
+            if fitting is None and place < len(opening) and part.rows:  # of the answer itself
+                fitting = replace(part, shown=min(3, len(part.rows)), rest=None)
+                needed = _lines(Document(opening=[fitting]), console)
             room -= bool(part.title) + needed
             shown += [fitting] if fitting else []
             tables += fitting is None and bool(part.rows)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import flopcast as fc
 from flopcast.api.projecting import ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
 from flopcast.commands import project as command
@@ -100,6 +101,18 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     page = (out / "project.html").read_text()
     assert "Plotly.newPlot" in page
     assert "on MI355X" in page
+
+
+def test_a_projected_trace_is_compared_with_others_and_is_still_no_measurement(tmp_path: Path) -> None:
+    measured, out = write_trace(tmp_path / "t.json"), tmp_path / "out"
+    assert invoke(measured, "--target", "MI355X", "--out", out).exit_code == 0
+    drawn = out / "trace.json.gz"
+    assert fc.compare(drawn, drawn).document().data["change_us"] == 0
+    said = json.loads((out / "project.json").read_text())
+    changed = fc.compare(measured, drawn).document().data
+    assert changed["change_us"] == pytest.approx(said["projected_us"] - said["measured_us"], abs=0.1)
+    with pytest.raises(fc.DataError):
+        fc.read(drawn)
 
 
 def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:

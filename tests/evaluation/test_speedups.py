@@ -62,6 +62,37 @@ def test_the_cost_of_a_whole_workload_is_no_feature() -> None:
     assert list(run.trained.recipe.columns) == ["counter.triangles"]
 
 
+@pytest.mark.parametrize(
+    ("column", "units", "seconds"),
+    [
+        ("duration_us", {}, 2e-6),
+        ("sim_ms", {}, 2e-3),
+        ("sim_s", {}, 2.0),
+        ("sim", {}, 2.0),
+        ("sim", {"sim": "ms"}, 2e-3),
+    ],
+)
+def test_a_cost_has_the_unit_of_its_column(column: str, units: dict[str, str], seconds: float) -> None:
+    rows = with_target_cost(pd.DataFrame({"op": ["gemm"], column: [2.0]}), column, units)
+    assert rows[COST].tolist() == pytest.approx([seconds])
+
+
+def test_the_times_of_a_target_are_no_seconds() -> None:
+    rows = fc.read(where={"m": (None, 64)}).frame
+    devices = {"host": DEFAULT_HOST, "target": DEFAULT_TARGET}
+    run = fc.train(rows, **devices, models=["OLS"], jobs=1, target_cost="duration_us")
+    on_target = run.predictions.drop_duplicates("row")["observed"]
+    assert run.metrics["speedup"]["target_s"] == pytest.approx(on_target.sum() / 1e6)
+    found = fc.predict(run, rows, target_cost="duration_us")
+    asked = rows[rows["device"].eq(DEFAULT_HOST)]
+    assert found.report["speedup"]["target_s"] == pytest.approx(asked["duration_us"].sum() / 1e6)
+
+
+def test_an_energy_is_no_cost_in_time() -> None:
+    with pytest.raises(ParameterError, match="target_cost"):
+        with_target_cost(pd.DataFrame({"op": ["gemm"], "energy_j": [1.0]}), "energy_j")
+
+
 @pytest.mark.parametrize("column", ["simulated", "op"])
 def test_a_column_without_seconds_is_refused(column: str) -> None:
     with pytest.raises(ParameterError) as refused:
