@@ -301,7 +301,7 @@ def forecast(
 
 
 def calibrate(
-    *cases: Data | Sequence[Data],
+    *cases: Data,
     name: str = "own",
     prior: str | None = None,
     source: str = "",

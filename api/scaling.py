@@ -222,7 +222,7 @@ def scale(
 
 
 def scale_counters(
-    *data: Data | Sequence[Data], sizes: Sequence[float] | None = None, default: Mapping[str, str] | None = None
+    *data: Data, sizes: Sequence[float] | None = None, default: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
 
@@ -318,7 +318,7 @@ def scale_misses(
 
 
 def scale_devices(
-    *data: Data | Sequence[Data],
+    *data: Data,
     devices: Sequence[Device],
     where: Where = None,
     group: str | Sequence[str] | None = None,
