@@ -87,9 +87,9 @@ def test_predictions_are_the_estimators_and_the_columns_are_as_documented(run: P
     rows = read([data]).frame
     np.testing.assert_array_equal(found["predicted_us"], model.saved.predict(model.recipe.transform(rows)))
     assert found.columns.tolist() == [
-        "op", "dtype_a", "dtype_b", "dtype_out", "m", "n", "k", "batch", "device", "campaign", "source", "duration_us",
-        "predicted_us", "lower_us", "upper_us", "target", "metric", "level", "basis", "extrapolated", "reason",
-        "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
+        "op", "dtype_a", "m", "n", "k", "batch", "predicted_us", "lower_us", "upper_us", "basis",
+        "dtype_b", "dtype_out", "device", "campaign", "source", "duration_us", "target", "metric", "level",
+        "extrapolated", "reason", "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
     ]  # fmt: skip
     assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [[512, 1024, 2048, 1], [64, 4096, 1024, 1]]
     assert (found["lower_us"] < found["predicted_us"]).all()
