@@ -255,7 +255,7 @@ def compare(
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where measurements do not state them as `read` needs them.
     seed : int
-        Of the bootstrap, and of the randomisation test of runs.
+        Of the bootstrap of tables.
 
     Returns
     -------
@@ -293,7 +293,7 @@ def compare(
     if len(answers) == len(given):
         pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
-        pairs = _of_runs([_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval, seed)
+        pairs = _of_runs([_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval)
     else:
         pairs = _of_measured([*map(Path, given)], names, interval, seed, (where, unit, default, rename))
     return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
@@ -340,7 +340,7 @@ def _of_measured(
 
 
 def _of_runs(
-    runs: Sequence[tuple[dict[str, Any], pd.DataFrame]], names: Sequence[str], level: float, seed: int
+    runs: Sequence[tuple[dict[str, Any], pd.DataFrame]], names: Sequence[str], level: float
 ) -> list[RunComparison]:
     """Compare runs with the first, on the rows that all predicted."""
     units = {one["data"]["metric"] for one, _ in runs}
@@ -356,8 +356,7 @@ def _of_runs(
         if not both:
             raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
         compared = [
-            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level, seed=seed)
-            for one in both
+            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level) for one in both
         ]
         found.append(RunComparison((names[0], name), (metrics, told), tuple(compared), len(common)))
     return found

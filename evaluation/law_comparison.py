@@ -18,6 +18,7 @@ from ..models.baselines import Affine, ConstantRatio
 from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .crossval import make_folds
+from .ties import tied_with_best
 from .verdicts import ALPHA, MOST_ROWS, Interval
 
 _ALIKE = 1e-9  # range of logarithms that rounding makes of equal times
@@ -178,7 +179,7 @@ class Explanation:
     # its name: a column of ``Dataset.laws``, ``"constant ratio"`` or that of `affine`, ``"affine a + b·t_host"``
     law: str
     mape: Interval  # mean absolute percentage error, percent, with its cluster-bootstrap interval
-    # whether the paired bootstrap cannot tell it from the law of lowest error, which it may be itself
+    # whether it is not shown to err more, over groups, than the law of lowest error, which it may be itself (`ties`)
     as_good_as_best: bool
     # of the fit to all rows: ``ratio``, or ``a_us`` (``a_j`` of energies) and ``b``; empty for analytic laws
     parameters: dict[str, float]
@@ -219,15 +220,14 @@ def compare_laws(
     ape = 100 * np.abs(np.column_stack([predictions[name] for name in names]) / target[:, None] - 1)
     mape = ape.mean(axis=0)
     draws = bootstrap(lambda rows: ape[rows].mean(axis=0), groups, replicates=replicates, seed=seed)
-    best = int(np.argmin(mape))
     level, count = 1 - 2 * ALPHA, effective_groups(groups)
     lower, upper = percentile_interval(draws, count, level=level)
-    worse_by, _ = percentile_interval(draws - draws[:, [best]], count, level=level)
+    tied = tied_with_best(ape, np.unique(groups, return_inverse=True)[1])
     return tuple(
         Explanation(
             law=names[j],
             mape=Interval(float(mape[j]), float(lower[j]), float(upper[j]), level),
-            as_good_as_best=bool(worse_by[j] <= 0),
+            as_good_as_best=bool(tied[j]),
             parameters=parameters[names[j]],
         )
         for j in np.argsort(mape, kind="stable")

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from ..errors import DataError, ParameterError
 from ..features.matrix import Dataset
@@ -273,21 +274,10 @@ def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Ve
     for law in range(len(classes[0])):
         tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
         if tested:
-            size, scatter = (holm(np.array([getattr(one, p) for _, one in tested])) for p in ("size_p", "scatter_p"))
+            size = multipletests([one.size_p for _, one in tested], method="holm")[1]
+            scatter = multipletests([one.scatter_p for _, one in tested], method="holm")[1]
             for (i, one), p, q in zip(tested, size, scatter, strict=True):
                 adjusted[i][law] = replace(one, size_p=float(p), scatter_p=float(q))
-    return adjusted
-
-
-def holm(p_values: np.ndarray) -> np.ndarray:
-    """Return p-values adjusted by Holm's step-down procedure (Scandinavian Journal of Statistics 6(2), 1979).
-
-    >>> holm(np.array([0.25, 0.125, 0.5])).tolist()
-    [0.5, 0.375, 0.5]
-    """
-    order = np.argsort(p_values)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)), 1.0)
     return adjusted
 
 

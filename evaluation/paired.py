@@ -1,25 +1,19 @@
 """Two predictors, or two runs, on the same rows: how much less one errs, and whether that is more than luck.
 
 Rows of a group err together, so groups are what counts: Student's t interval of the mean difference, with the variance
-between groups and their effective number (a bootstrap of few groups is too narrow), and a randomisation test that swaps
-the two predictors' errors in whole groups, as would change nothing if both were equally good.
+between groups and their effective number (a bootstrap of few groups is too narrow), and the test over groups of `ties`,
+in which the largest group counts no more than any other.
 
 Two tables of measurements are compared by how the times of the problems that both hold changed (`drift`).
 
 Two estimates of one quantity each (`Estimate`: projections, forecasts) are compared by what they share: an error that
 both make alike, of the same law on the same GPU, is no error of their ratio.
-
-References
-----------
-E. J. G. Pitman, "Significance tests which may be applied to samples from any populations", Supplement to the Journal of
-the Royal Statistical Society 4(1), 1937.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -28,16 +22,13 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import ndtri
 
-from ..arrays import FloatArray
 from ..errors import DataError
 from ..operators.operators import OPS, group_labels
 from ..operators.work import texts
 from ..table.measurements import DTYPE_COLUMNS
 from ..table.problems import problem_ids
 from .cluster_bootstrap import effective_groups, percentile_interval
-
-REPLICATES, EXACT = 10_000, 12  # random swaps; groups up to which all swaps are tried
-_CELLS = 1_000_000  # groups times samples that are held at a time
+from .ties import p_value_of_pair
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ class PairedDifference:
     lower, upper : float or None
         Its interval at `level`; None of fewer than two groups.
     p_value : float or None
-        Two-sided, of the randomisation test.
+        Two-sided, over groups (`ties.p_value_of_pair`); None of fewer than two.
     level : float
         Of the interval.
     """
@@ -72,20 +63,22 @@ class PairedDifference:
 
     @property
     def apart(self) -> bool:
-        """Whether the interval leaves out zero and the test rejects at the same level."""
-        if self.lower is None or self.upper is None or self.p_value is None:
-            return False
-        return (self.lower > 0 or self.upper < 0) and self.p_value < 1 - self.level
+        """Whether the test over groups rejects at the interval's level that both err alike.
+
+        The interval is of the mean over rows. It may hold zero where one group has most rows, though
+        one of the two errs more in nearly all groups.
+        """
+        return self.p_value is not None and self.p_value < 1 - self.level
 
 
 def paired_difference(
-    first: ArrayLike, second: ArrayLike, groups: ArrayLike, *, level: float = 0.95, seed: int = 0
+    first: ArrayLike, second: ArrayLike, groups: ArrayLike, *, level: float = 0.95
 ) -> PairedDifference:
-    """Compare the errors (%, n at least 1) of two predictors, row by row; ``seed`` is that of the swaps.
+    """Compare the errors (%, n at least 1) of two predictors, row by row.
 
     >>> found = paired_difference([5.0, 7.0, 6.0, 8.0], [4.0, 6.0, 5.0, 7.0], ["a", "a", "b", "b"])
-    >>> found.difference, found.p_value
-    (-1.0, 0.5)
+    >>> found.difference, round(found.p_value, 3)
+    (-1.0, 0.053)
     """
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     _, code, sizes = np.unique(np.asarray(groups).astype(str), return_inverse=True, return_counts=True)
@@ -95,26 +88,11 @@ def paired_difference(
         units = max(effective_groups(code), 2.0)
         spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(one)  # of a ratio
         reach = float(stats.t.ppf((1 + level) / 2, units - 1) * spread)
-        lower, upper, p_value = difference - reach, difference + reach, _swapped(sums, seed)
+        lower, upper = difference - reach, difference + reach
+        means = (np.bincount(code, weights=errors) / sizes for errors in (one, other))
+        p_value = p_value_of_pair(*means, less=difference < 0, level=level)
     means_of = float(one.mean()), float(other.mean())
     return PairedDifference(len(one), len(sums), *means_of, difference, lower, upper, p_value, level)
-
-
-def _chunks(groups: int) -> list[int]:
-    """Return how many of `REPLICATES` swaps of groups are made at a time, so that they take some megabytes."""
-    size = min(max(_CELLS // groups, 1), REPLICATES)
-    return [min(size, REPLICATES - done) for done in range(0, REPLICATES, size)]
-
-
-def _swapped(sums: FloatArray, seed: int) -> float:
-    """Return the share of swaps whose difference is as large as that found."""
-    least, rng = abs(sums.sum()) * (1 - 1e-12), np.random.default_rng(seed)
-    if len(sums) <= EXACT:
-        signs = np.array(list(product((-1.0, 1.0), repeat=len(sums))))
-        return float(np.mean(np.abs(signs @ sums) >= least))
-    drawn = (rng.choice((-1.0, 1.0), size=(count, len(sums))) for count in _chunks(len(sums)))
-    as_large = sum(int((np.abs(signs @ sums) >= least).sum()) for signs in drawn)
-    return (1 + as_large) / (1 + REPLICATES)
 
 
 @dataclass(frozen=True)
@@ -227,11 +205,10 @@ def compare_scheme(
     common: pd.DataFrame,
     *,
     level: float = 0.95,
-    seed: int = 0,
 ) -> SchemeComparison:
     """Compare two runs under a scheme that both have, by its entry of ``metrics["cv"]`` and the predictions of each.
 
-    ``common`` are the rows that `common_rows` found; ``level`` and ``seed`` are those of `paired_difference`.
+    ``common`` are the rows that `common_rows` found; ``level`` is that of `paired_difference`.
     """
     sides = []
     for cv, table, rows in zip(cvs, predictions, (common["row_first"], common["row_second"]), strict=True):
@@ -248,7 +225,7 @@ def compare_scheme(
             {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
         ).dropna()
         if len(own):
-            paired = paired_difference(own["first"], own["second"], own["group"], level=level, seed=seed)
+            paired = paired_difference(own["first"], own["second"], own["group"], level=level)
         found = own.groupby("group", observed=True).agg(
             rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
         )

@@ -18,7 +18,7 @@ more than `DEFAULT_ERRORS` standard errors, a simple law's too.
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective number of groups: a
 mean of few unequal groups has a long upper tail. The winner's own variance is too small, as what made it win is luck in
 part, so the median over the best third of the models is taken where it is larger. What might as well be best is told by
-simultaneous comparisons of each model with all others.
+`ties`, over the same units: it has no part in the choice.
 
 References
 ----------
@@ -26,10 +26,6 @@ Breiman, Friedman, Olshen & Stone, "Classification and regression trees", 1984, 
 
 Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and accurate
 cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
-
-J. C. Hsu, "Simultaneous confidence intervals for all distances from the 'best'", The Annals of Statistics 9:1026-1034,
-1981; T. Hothorn, F. Bretz & P. Westfall, "Simultaneous inference in general parametric models", Biometrical Journal
-50:346-363, 2008 (the quantile of the largest of many correlated t).
 """
 
 from __future__ import annotations
@@ -48,6 +44,7 @@ from ..errors import FlopcastError
 from ..workers import one_thread
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .metrics import THRESHOLDS, ape
+from .ties import joined, sums_of, tied_with_best
 
 METHOD: Final = "BBC-CV, Tsamardinos, Greasidou & Borboudakis 2018"
 CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
@@ -62,10 +59,8 @@ CAUTION: Final = 8
 error: a whole one gives away what many say. Models of three tables chosen on some groups or rows and judged on all the
 others erred by 2.6 to 3.4 % more than the best at 60 rows instead of 3.7 to 7.6 %, at 64 groups by 2.0, not 3.2 %."""
 DEFAULT_ERRORS: Final = 2.0  # standard errors by which a model, or a simple law, must be better than a default
-APART: Final = 0.02  # share of the models as good as the best that are nevertheless told apart from it
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
-_DRAWN: Final = 1000  # multipliers of which the quantile is taken
 MOST_UNITS: Final = 15_000
 """Rows, or groups, that are resampled: of more, so many sets of them drawn at random, which err together as little."""
 
@@ -117,10 +112,10 @@ def select(
     dict
         The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic baseline won);
         ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same with every group counting alike;
-        ``e_out_table``, its uncorrected error; ``interval`` of ``e_out``; ``tied``, every model that simultaneous
-        comparisons do not tell from the best by what is chosen by, the least error first; ``picked``, how often each
-        model was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``,
-        ``replicates``, ``level``.
+        ``e_out_table``, its uncorrected error; ``interval`` of ``e_out``; ``tied``, the model chosen and every one that
+        `ties.tied_with_best` does not tell from the best by what is chosen by, the least error first; ``picked``, how
+        often each model was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``,
+        ``units``, ``replicates``, ``level``.
     """
     if predictions.shape[1] == 0:
         raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
@@ -132,7 +127,7 @@ def select(
     units = int(code.max()) + 1
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
-    code = _joined(code)
+    units_of, code = code, joined(code, MOST_UNITS)
     with one_thread():
         names = [str(name) for name in predictions.columns]
         laws = [i for i, name in enumerate(names) if name in baselines]
@@ -140,7 +135,7 @@ def select(
         chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
         table, loss = errors.mean(axis=0), losses.mean(axis=0)
         best = int(chooser.choose(np.ones((1, int(code.max()) + 1)), loss[None])[0])
-        tied = _not_worse(losses, code, seed)
+        tied = tied_with_best(losses, units_of, logs=CRITERIA[criterion][0] is None)
         if partial is not None and partial.shape[1]:
             names += [str(name) for name in partial.columns]
             some, least = _errors(observed, partial), [int(np.argmin(loss))]
@@ -209,7 +204,10 @@ def hopeless(
     allows for at ``level``, and the rule of `select` chooses it on none of the samples. The model with the smallest,
     and those that the rule prefers to it, thus always stay.
     """
-    losses, code = _losses(_errors(observed, predictions), criterion), _joined(_clusters(groups, scheme, problems))
+    losses, code = (
+        _losses(_errors(observed, predictions), criterion),
+        joined(_clusters(groups, scheme, problems), MOST_UNITS),
+    )
     names = [str(name) for name in predictions.columns]
     units = effective_groups(code)
     if units < 2 or len(names) < 2:
@@ -239,12 +237,6 @@ def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDA
     return pd.factorize(np.asarray(groups if scheme == "grouped" else rows), sort=True)[0]
 
 
-def _joined(code: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the number of the set of units that each row is resampled with (`MOST_UNITS`)."""
-    count = int(code.max(initial=-1)) + 1
-    return code if count <= MOST_UNITS else np.random.default_rng(0).permutation(count)[code] % MOST_UNITS
-
-
 def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
     """Return ``errors`` (n, n_left) with its NaN filled by those of another model (n, 1) plus their mean difference."""
     return np.where(np.isnan(errors), others + np.nanmean(errors - others, axis=0), errors)
@@ -271,7 +263,7 @@ class _Chooser:
         default: int | None = None,
     ) -> None:
         self.sizes = np.bincount(code).astype(np.float64)
-        self.sums = _cluster_sums(losses, code)
+        self.sums = sums_of(losses, code)
         self.order, self.laws, self.default = order, np.array(laws, dtype=np.intp), default
         self.reach = min(1.0, np.sqrt(CAUTION / effective_groups(code)))
 
@@ -323,13 +315,13 @@ class _Draws(NamedTuple):
         Over all left-out rows of all samples: a mean of means would favour small clusters.
         """
         weights = np.ones(len(code)) if weights is None else weights
-        sums = _cluster_sums(np.asarray(values) * weights[:, None], code)
+        sums = sums_of(np.asarray(values) * weights[:, None], code)
         return float((self.left_out * sums.T).sum() / (self.left_out @ np.bincount(code, weights)).sum())
 
 
 def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
-    sizes, sums = chooser.sizes, _cluster_sums(errors, code)
+    sizes, sums = chooser.sizes, sums_of(errors, code)
     in_bag, losses, chosen, left_out = [], [], [], np.zeros(sums.T.shape)
     for counts in _cluster_counts(len(sizes), replicates, seed):
         drawn = (counts @ sizes)[:, None]
@@ -341,10 +333,6 @@ def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, re
         losses.append(means)
         chosen.append(best)
     return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), left_out)
-
-
-def _cluster_sums(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
-    return np.stack([np.bincount(code, column) for column in values.T], axis=1).astype(np.float64, copy=False)
 
 
 def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[FloatArray]:
@@ -370,31 +358,3 @@ def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> 
     own, *others = np.var(np.log(np.maximum(in_bag, 1 / _WORST)), axis=0) * units / (units - 1)
     reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(max(own, np.median(others)))
     return [float(honest * np.exp(-reach)), float(min(honest * np.exp(min(reach, 99.0)), _WORST))]
-
-
-def _not_worse(losses: FloatArray, code: NDArray[np.intp], seed: int) -> BoolArray:
-    """Return which models' mean losses are not told from the smallest: multiple comparisons with the best.
-
-    A model is worse where its difference to some other, over its standard error (clusters are independent), exceeds
-    what the largest of its differences to all others does by chance: the quantile of normal multipliers of the
-    clusters, over the root of chi-squared with the effective number of clusters.
-    """
-    means, sizes, units = losses.mean(axis=0), np.bincount(code).astype(np.float64), max(effective_groups(code), 2.0)
-    influence = (_cluster_sums(losses, code) - sizes[:, None] * means) / sizes.sum()  # clusters × models
-    products = influence.T @ influence
-    both = np.add.outer(products.diagonal(), products.diagonal())
-    squared = both - 2 * products
-    errors = np.sqrt(np.where(squared > 1e-12 * both, squared, 0.0))  # of each difference; 0 where it never varies
-    rng, kept = np.random.default_rng(seed), np.empty(len(means), dtype=bool)
-    scale = np.sqrt(rng.chisquare(units - 1, _DRAWN) / (units - 1))
-    drawn = [rng.normal(size=(min(_CHUNK, _DRAWN - done), len(sizes))) for done in range(0, _DRAWN, _CHUNK)]
-    moved = np.concatenate([normal @ influence for normal in drawn])
-    for model in range(len(means)):
-        known = errors[model] > 0
-        limit = 0.0
-        if known.any():
-            ratios = (moved[:, [model]] - moved[:, known]) / errors[model, known]
-            limit = np.quantile(np.maximum(ratios.max(axis=1), 0.0) / scale, 1 - APART)
-        reach = limit * np.sqrt(units / (units - 1)) * errors[model]
-        kept[model] = (means[model] - means <= reach + 1e-9 * means).all()
-    return kept

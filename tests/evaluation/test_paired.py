@@ -9,23 +9,38 @@ from scipy import stats
 from flopcast.evaluation.paired import Estimate, estimated_difference, paired_difference
 
 
-def test_the_randomisation_test_counts_swaps_of_whole_groups() -> None:
-    # sums per group -2, -4, +1: of the 8 swaps, |sum| >= 5 for -7 -5 5 7 (two each of both signs): 4 of 8
-    found = paired_difference([3, 3, 6, 1], [2, 2, 2, 2], ["a", "a", "b", "c"])
-    assert (found.rows, found.groups, found.difference) == (4, 3, -1.25)
-    assert found.p_value == 0.5
-
-
 def test_test_and_interval_are_scipy_s_where_groups_are_rows() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.gamma(2, 3, 11), rng.gamma(2, 2, 11)
-    known = stats.permutation_test(
-        (second - first,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
-    )
     found = paired_difference(first, second, np.arange(11))
-    assert found.p_value == pytest.approx(known.pvalue)
+    assert found.difference < 0
+    assert found.p_value == pytest.approx(stats.wilcoxon(np.log(first / second)).pvalue)
     interval = stats.ttest_1samp(second - first, 0).confidence_interval(0.95)
     assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high))
+
+
+def test_a_run_that_errs_more_in_every_group_is_told_apart_though_one_row_hides_it_in_the_mean() -> None:
+    groups = np.repeat(np.arange(16), [156] + 15 * [18])
+    first = np.random.default_rng(0).gamma(4, 2, len(groups))
+    second = 1.5 * first
+    second[-1] += 2e4
+    found = paired_difference(first, second, groups)
+    assert found.lower is not None
+    assert found.lower < 0
+    assert found.apart
+
+
+def test_groups_that_contradict_the_mean_do_not_tell_runs_apart() -> None:
+    groups = np.repeat(np.arange(16), [300] + 15 * [2])
+    found = paired_difference(np.full(330, 10.0), np.where(groups == 0, 20.0, 9.0), groups)
+    assert (found.difference > 0, found.apart) == (True, False)
+
+
+def test_groups_too_few_for_ranks_are_held_to_the_t_of_their_logarithms() -> None:
+    first, second = np.array([10.0, 12.0, 9.0, 11.0]), np.array([14.0, 18.0, 12.0, 17.0])
+    found = paired_difference(first, second, np.arange(4))
+    assert found.p_value == pytest.approx(stats.ttest_1samp(np.log(second / first), 0).pvalue)
+    assert found.apart
 
 
 def test_equal_errors_are_not_told_apart_and_a_clear_gain_is() -> None:

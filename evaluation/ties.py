@@ -1,0 +1,161 @@
+"""Whether one model errs more than another: by how many units agree, not by how many points.
+
+A unit is what errs independently of the rest: a group where groups are left out, otherwise a row,
+or a problem whose rows are repeats. A mean over rows is mostly that of the largest group and of the
+worst model, and so is its standard error: a model that errs twice as much in every group hides
+behind one group. So the mean error of each unit counts once, and of two models the logarithm of its
+ratio. The signed-rank test asks whether it is as often and as far above zero as below. It holds its
+level for units of any size, as long as two equal models may be swapped.
+
+References
+----------
+F. Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1(6):80-83, 1945.
+
+S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+Statistics 6(2):65-70, 1979.
+
+J. Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine
+Learning Research 7:1-30, 2006, section 3.1.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from ..arrays import BoolArray, FloatArray
+
+LEVEL: Final = 0.05
+"""Of the one-sided tests against the best, all together (Holm)."""
+SIGNED_RANK: Final = "Wilcoxon signed-rank"
+STUDENT: Final = "Student's t"
+MOST_UNITS: Final = 20
+"""Of more units, so many sets of them drawn at random: the mean of a set is near that of all,
+whatever the shape of errors. Row by row, a model that errs by 12 % everywhere would lose to one that
+mostly errs by 2 % and rarely by 100 %."""
+_LEAST: Final = 1e-9
+"""Percent: errors below it, and logarithms of ratios closer to zero, are rounding."""
+
+
+def joined(code: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return the number of each row's set; more units than ``most`` make so many sets at random."""
+    count = int(code.max(initial=-1)) + 1
+    if count <= most:
+        return code
+    return np.random.default_rng(0).permutation(count)[code] % most
+
+
+def sums_of(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
+    """Return the sums of values (n, columns) by unit, (units, columns); ``code`` (n,) numbers it."""
+    sums = np.stack([np.bincount(code, column) for column in values.T], axis=1)
+    return sums.astype(np.float64, copy=False)
+
+
+def rule_of_units(units: int, tests: int, level: float = LEVEL) -> str:
+    """Return the test of so many units: ranks, unless even one that is worse in all could not be told.
+
+    The least p-value of n signs is 2⁻ⁿ, and Holm asks for ``level / tests``. Fewer units are held to
+    Student's t of the same logarithms, which takes these for normal: so few cannot say otherwise.
+
+    >>> rule_of_units(16, 26), rule_of_units(9, 26)
+    ('Wilcoxon signed-rank', "Student's t")
+    """
+    return SIGNED_RANK if 0.5**units <= level / tests else STUDENT
+
+
+def p_values(losses: FloatArray, other: FloatArray, *, logs: bool, tests: int, level: float = LEVEL) -> FloatArray:
+    """Return one-sided p-values of "the first errs no more than the second", column by column.
+
+    Parameters
+    ----------
+    losses, other : array of shape (units, columns)
+        Mean losses of each unit, percent; ``other`` may have one column.
+    logs : bool
+        Whether ratios are compared, or differences, as of shares that may be zero.
+    tests : int
+        How many p-values will be adjusted together (`rule_of_units`).
+    level : float
+        That they will be held to.
+    """
+    above = losses - other
+    if logs:
+        above = np.log(np.maximum(losses, _LEAST)) - np.log(np.maximum(other, _LEAST))
+    above[np.abs(above) < _LEAST] = 0.0
+    if rule_of_units(len(above), tests, level) == STUDENT:
+        return np.array([_student(column) for column in above.T])
+    values = np.ones(above.shape[1])
+    whole = (above != 0).all(axis=0)  # units that are equal say nothing; the rest is tested at once
+    if whole.any():
+        values[whole] = stats.wilcoxon(above[:, whole], alternative="greater", axis=0).pvalue
+    for place in np.flatnonzero(~whole):
+        unequal = above[above[:, place] != 0, place]
+        if len(unequal):
+            values[place] = stats.wilcoxon(unequal, alternative="greater").pvalue
+    return values
+
+
+def _student(above: FloatArray) -> float:
+    """Return the p-value of a mean of zero or less."""
+    if len(above) < 2:
+        return 1.0
+    error = float(above.std(ddof=1)) / np.sqrt(len(above))
+    if error == 0:
+        return float(above[0] <= 0)
+    return float(stats.t.sf(above.mean() / error, len(above) - 1))
+
+
+def tied_with_best(losses: FloatArray, code: NDArray[np.intp], *, logs: bool = True) -> BoolArray:
+    """Return which models are not shown to err more than that of the least mean loss, itself included.
+
+    Parameters
+    ----------
+    losses : array of shape (n, models)
+        Of each row, percent.
+    code : array of shape (n,)
+        Numbers, from zero, of the independent units that rows are of.
+    logs : bool
+        Whether units are compared by ratios, or by differences (`p_values`).
+
+    Notes
+    -----
+    One-sided signed-rank tests of each model against the best over the units (`rule_of_units`),
+    adjusted by Holm over the models. A model that errs less in most units stays tied, however large
+    its mean is. The best of many equal models is the luckiest, so the tests together reject more
+    often than `LEVEL`; of the models that are as good at least 95 in 100 stay tied
+    (`benchmarks.calibration.selection`).
+
+    Examples
+    --------
+    One group has most rows, and there the two models err nearly alike:
+
+    >>> code = np.repeat(np.arange(6), [50, 5, 5, 5, 5, 5])
+    >>> first = np.linspace(8, 12, 75)
+    >>> second = first * np.where(code == 0, 1.01, 2.0)
+    >>> tied_with_best(np.column_stack([first, second]), code).tolist()
+    [True, False]
+    """
+    best = int(np.argmin(losses.mean(axis=0)))
+    tied = np.ones(losses.shape[1], dtype=bool)
+    others = np.flatnonzero(np.arange(len(tied)) != best)
+    if len(others) == 0:
+        return tied
+    code = joined(code, MOST_UNITS)
+    means = sums_of(losses, code) / np.bincount(code)[:, None]
+    values = p_values(means[:, others], means[:, [best]], logs=logs, tests=len(others))
+    tied[others] = ~multipletests(values, alpha=LEVEL, method="holm")[0]
+    return tied
+
+
+def p_value_of_pair(first: FloatArray, second: FloatArray, less: bool, level: float) -> float:
+    """Return the two-sided p-value that two predictors err alike, by mean errors of each unit, (units,).
+
+    ``less`` says whether the second's mean over all rows is the smaller. Units that mostly say the
+    opposite do not support it, and the p-value is then large.
+    """
+    larger, smaller = (first, second) if less else (second, first)
+    values = p_values(larger[:, None], smaller[:, None], logs=True, tests=1, level=(1 - level) / 2)
+    return min(1.0, 2 * float(values[0]))
