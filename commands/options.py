@@ -342,6 +342,25 @@ def parse_counts(text: str | None, option: str, example: str) -> list[int] | Non
     return None if text is None else _listed(int, "whole numbers", text, option, example)
 
 
+def parse_sequence(text: str, option: str) -> list[int]:
+    """Return ``[TIMES*]N[,[TIMES*]N]`` as whole numbers, each N so many times in a row; ``×`` is taken for ``*``.
+
+    Raises DataError if one is no whole number, or is to be repeated less than once.
+
+    >>> parse_sequence("3*1,2", "--sequence")
+    [1, 1, 1, 2]
+    """
+    places = list[int]()
+    for part in text.replace("×", "*").split(","):
+        times, star, place = part.rpartition("*")
+        counted = parse_counts(times if star else "1", option, "40*1,2") or []
+        named = parse_counts(place, option, "40*1,2") or []
+        if counted[0] < 1:
+            raise DataError(f"{option} must repeat a kernel at least once, got {part!r}: write e.g. {option} 40*1,2")
+        places += counted[0] * named
+    return places
+
+
 def parse_budget(budget: str | None) -> float | None:
     """Return a time such as ``90s``, ``10m`` or ``1.5h`` in seconds; None for no limit.
 

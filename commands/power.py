@@ -127,7 +127,8 @@ def record_command(
         bool, opt.option("Run all kernels in turn, too: each is compared with itself alone.", spelt="--interleaved")
     ] = False,
     sequence: Annotated[
-        list[str] | None, opt.option("Run these of the list (1,2) in turn, too: each after the one before it.", "N,N")
+        list[str] | None,
+        opt.option("Run these of the list in turn, too, each after the one before it: 1,2 or 40*1,2.", "[TIMES*]N,..."),
     ] = None,
     rename: opt.RenameOption = None,
     seed: opt.SeedOption = 0,
@@ -138,7 +139,7 @@ def record_command(
     Ctrl-C keeps what is recorded; the same command again goes on.
     """
     opt.check_data([] if kernels is None else [kernels])
-    sequences = [opt.parse_counts(one, "--sequence", "1,2") or [] for one in sequence or ()]
+    sequences = [opt.parse_sequence(one, "--sequence") for one in sequence or ()]
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
     from ..report.terminal import show, shown_progress

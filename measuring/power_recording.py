@@ -7,6 +7,7 @@ delay before each. Every run is on disk when it ends: a recording that was stopp
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -126,8 +127,9 @@ def record(
     interleaved : bool
         Whether the kernels, after the runs of each, run all in turn as well: the profile compares each with itself.
     sequence : sequence of sequences of int
-        Kernels, by their place in the list from 1 on, that run in turn as well, each after the one named before it:
-        what a kernel draws by what ran before it.
+        Kernels, by their place in the list from 1 on, that run in turn as well, each after the one
+        named before it: what a kernel draws by what ran before it. A place that is named several times
+        in a row runs as often: ``[1] * 40 + [2]`` are 40 executions of the first before each of the second.
     seed : int
         Of operands, random delays, and whatever is simulated.
     rename : mapping of str to str, optional
@@ -176,8 +178,9 @@ def record(
         raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
     turns = [tuple(range(len(rows)))] if interleaved else []
     for one in sequence:
-        if len(one) < 2 or len({*one}) < len(one) or not {*one} <= {*range(1, len(rows) + 1)}:
-            told = f"must be two or more of the kernels 1 to {len(rows)}, each once, got {','.join(map(str, one))}"
+        blocks = [place for place, _ in itertools.groupby(one)]
+        if len(blocks) < 2 or len({*blocks}) < len(blocks) or not {*one} <= {*range(1, len(rows) + 1)}:
+            told = f"must be two or more of the kernels 1 to {len(rows)}, each in one place, got {_written(one)}"
             raise ParameterError("sequence", told)
         turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
@@ -194,6 +197,19 @@ def record(
     journal.remove()
     plans = [plan(one.kernel_us, interval) for one in course.protocols]
     return Recorded(out, course.protocols, plans, logger, interval, readings, course.resumed, clocks)
+
+
+def _written(sequence: Sequence[int]) -> str:
+    """Return a sequence of places as the command line takes it.
+
+    >>> _written([1, 1, 1, 2])
+    '3*1,2'
+    """
+    blocks = list[str]()
+    for place, repeated in itertools.groupby(sequence):
+        times = len(list(repeated))
+        blocks.append(f"{place}" if times == 1 else f"{times}*{place}")
+    return ",".join(blocks)
 
 
 def _rig(logger: str, interval_us: float, device: str | None, seed: int) -> tuple[Rig, Mapping[str, str]]:
@@ -261,7 +277,9 @@ class _Course:
             return described(self.rows[place])
         those = self.trained[place]
         which = (
-            f"all {len(those)}" if those == tuple(range(len(self.rows))) else ", ".join(f"{one + 1}" for one in those)
+            f"all {len(those)}"
+            if those == tuple(range(len(self.rows)))
+            else _written([one + 1 for one in those]).replace(",", ", ")
         )
         return f"{which} in turn"
 
@@ -435,8 +453,12 @@ def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
     for run, (place, train) in enumerate(course.trains):
         those = np.array(course.trained[place])
         turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
-        of = np.tile(those, len(turns)), np.full(count, run), np.repeat(turns + 1, len(those))
-        parts.append(np.column_stack([train.executions, *of, np.full(count, course.protocols[place].steady_from)]))
+        each = np.array([np.sum(those == one) for one in those])  # executions of each kernel in a turn
+        within = np.array([np.sum(those[:before] == one) for before, one in enumerate(those)])
+        number = np.tile(within + 1, len(turns)) + np.repeat(turns, len(those)) * np.tile(each, len(turns))
+        steady = (course.protocols[place].steady_from - 1) * np.tile(each, len(turns)) + 1
+        of = np.tile(those, len(turns)), np.full(count, run), number
+        parts.append(np.column_stack([train.executions, *of, steady]))
     rows = pd.DataFrame(np.concatenate(parts), columns=["start_ns", "end_ns", "of", "run", "execution", "steady_from"])
     facts = kernels.iloc[rows.pop("of")].reset_index(drop=True)
     return pd.concat([rows, facts], axis="columns").dropna(axis="columns", how="all")

@@ -255,7 +255,11 @@ class TorchRig:
 
     def use(self, *kernels: tuple[Row, int]) -> None:
         """Make kernels ready; see `Rig.use`."""
-        self._calls = [self._call(row, repeats, alone=len(kernels) == 1) for row, repeats in kernels]
+        calls = dict[int, Call]()
+        for row, repeats in kernels:
+            if id(row) not in calls:  # a kernel that comes several times in turn has its operands once
+                calls[id(row)] = self._call(row, repeats, alone=len(kernels) == 1)
+        self._calls = [calls[id(row)] for row, _ in kernels]
 
     def _call(self, row: Row, repeats: int, *, alone: bool) -> Call:
         """Return what launches a kernel, in its own precision where it is not alone."""

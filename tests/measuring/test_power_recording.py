@@ -284,3 +284,22 @@ def test_a_kernel_that_would_not_be_recorded_is_told_before(tmp_path: Path, head
     with pytest.raises(DataError, match=said):
         record(tmp_path / "kernels.csv", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_kernel_may_run_several_times_before_the_next(tmp_path: Path) -> None:
+    listed = tmp_path / "kernels.csv"
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [2048, 4096], "n": [2048, 4096], "k": [2048, 4096]}).to_csv(
+        listed, index=False
+    )
+    found = record(listed, tmp_path / "out", runs=2, sequence=[[1, 1, 1, 2]])
+    assert found.protocols[2].kernel == "3*1, 2 in turn"
+    rows = pd.read_csv(found.files[1])
+    turns = rows[rows["run"] == rows["run"].max()]
+    first, second = turns["kernel"].unique()
+    assert turns["kernel"].tolist() == [first, first, first, second] * found.protocols[2].executions
+    assert turns.loc[turns["kernel"] == first, "execution"].tolist() == [*range(1, 3 * len(turns) // 4 + 1)]
+    steady = turns.groupby("kernel")["steady_from"].first()
+    assert steady[first] == 3 * (steady[second] - 1) + 1
+    check_executions(rows)
+    with pytest.raises(ParameterError, match=r"got 2\*1,2,1"):
+        record(listed, tmp_path / "other", sequence=[[1, 1, 2, 1]])
