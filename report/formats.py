@@ -58,9 +58,9 @@ def figure(value: Any) -> str:
     >>> figure(3.14159), figure(1234.5), figure(123456.7), figure(float("nan"))
     ('3.142', '1,234', '123,457', '–')
     """
-    if not known(value):
+    if not known(value) or not math.isfinite(value):
         return NONE
-    return f"{value:,.4g}" if abs(value) < 1e4 or not math.isfinite(value) else f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def alike(*values: Any) -> list[str]:

@@ -52,7 +52,7 @@ from .document import (
     rows,
 )
 from .figures import BASELINE, DASHES, NEUTRAL, OTHERS, SELECTED, panels
-from .formats import counted, figure, formatted, share
+from .formats import counted, figure, formatted, percent, share
 from .reference import MISSING, gpus_json
 from .validation import conclusion, summary, validation_json
 
@@ -120,10 +120,10 @@ def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
 def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> Headline:
     """Return a law's error at one size as the answer of a page, beside the best simple law's."""
     about = f"{own.scenario}, size {own.target:g}: mean error over {counted(own.benchmarks, 'benchmark')}"
-    told = "" if rival is None else f"{rival.law}: {rival.average:.1f} %"
-    most = f"At most {own.maximum:.1f} %" + ("" if rival is None else f" ({rival.law}: {rival.maximum:.1f} %)")
+    told = "" if rival is None else f"{rival.law}: {percent(rival.average)}"
+    most = f"At most {percent(own.maximum)}" + ("" if rival is None else f" ({rival.law}: {percent(rival.maximum)})")
     held = f"; {share(own.coverage, 0)} lie in their intervals" if np.isfinite(own.coverage) else ""
-    return Headline(about, f"{own.law}: {own.average:.1f} %", told, f"{most}{held}.{beneath}")
+    return Headline(about, f"{own.law}: {percent(own.average)}", told, f"{most}{held}.{beneath}")
 
 
 def prediction_table(result: SizePredictions) -> Table:
@@ -147,9 +147,8 @@ def prediction_table(result: SizePredictions) -> Table:
                     predicted, lower, upper = law.at(target)
                     error = np.nan if value is None else error_percent(predicted, value)
                     tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
-                    told = (
-                        _figure(predicted), _interval(lower, upper), "" if value is None else Cell(f"{error:.1f}", tone)
-                    )  # fmt: skip
+                    missed = Cell(formatted(error, "{:.1f}"), tone)
+                    told = _figure(predicted), _interval(lower, upper), "" if value is None else missed
                 cells += told[: 2 + compared]
             found.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
     every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
@@ -196,7 +195,7 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
                 continue
             measured = one.curve.measured_at(target)
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
-            error = "" if measured is None else f"{error_percent(law.at(target)[0], measured):.2f}"
+            error = "" if measured is None else _percent(error_percent(law.at(target)[0], measured))
             cells.append((law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error))
         yield lines(description(one), "list", medium="page")
         yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")

@@ -187,7 +187,7 @@ class Calibration:
         bounded = np.isfinite(radii)
         inner = np.interp(reach, at[bounded], radii[bounded])
         inner = np.where(reach > at[bounded][-1], np.inf, inner)
-        return np.where(reach > at[-1], radii[-1] * reach / at[-1], inner)
+        return np.where(reach > at[-1], radii[-1] * np.maximum(reach, at[-1]) / at[-1], inner)
 
 
 class ScalingLaw(ABC):
