@@ -453,8 +453,15 @@ def _served(
     """Return runs of serving, complete, the rows refused and remarks."""
     from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
 
-    found = load_measurements(cases, default=default, rename=rename)
-    return described(found.frame[found.frame["op"] == SERVING])[0], found.rejected, found.notes
+    found = load_measurements(cases, default=default, rename=rename, timed=False)
+    runs = described(found.frame[found.frame["op"] == SERVING])[0]
+    varied = runs["variant"].ne("")
+    apart = {"source": runs["source"][varied], "reason": "other-conditions", "detail": runs["variant"][varied]}
+    rejected = pd.concat([found.rejected, pd.DataFrame(apart, dtype="str")], ignore_index=True)
+    if varied.all() and len(runs):
+        told = ", ".join(dict.fromkeys(runs["variant"]))
+        raise DataError(f"all runs are under conditions that no forecast asks about ({told}): give runs without them")
+    return runs[~varied].reset_index(drop=True), rejected, found.notes
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

@@ -15,8 +15,10 @@ from .. import readers
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
 from ..hardware import EVERY
+from ..laws.serving_steps import least_ms, steps
 from ..operators.kinds.serving_run import SERVING
-from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
+from ..operators.operators import DIMENSIONS, OPS, canonical_op, complete, example_of, op_of
+from ..operators.work import as_numbers
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
@@ -268,12 +270,13 @@ def load_measurements(
     keep: Collection[str] = (),
     jobs: int = 1,
     only: Sequence[str] = (),
+    timed: bool = True,
 ) -> readers.Measurements:
     """Read data (None: the embedded measurements) and keep the rows asked for, as `read`.
 
     Measurements alone are taken as they are; in a mix repeats are merged anew. No remark calls ``devices`` unknown that
-    the user described; readers may leave out rows of others than those in ``only``, if any are named. Raises DataError:
-    a file cannot be read, or no row is left.
+    the user described; readers may leave out rows of others than those in ``only``, if any are named. Where rows are
+    not ``timed``, they need no duration. Raises DataError: a file cannot be read, or no row is left.
     """
     conditions(where)  # refused before anything is read
     given = items_or_embedded(data)
@@ -282,7 +285,7 @@ def load_measurements(
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     stated, asked = (mapping(unit, "unit"), mapping(default, "default")), () if EVERY.name in only else only
-    options = readers.Options(*stated, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked)
+    options = readers.Options(*stated, timed, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked)
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
@@ -318,11 +321,12 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
     if not found.frame["op"].eq(SERVING).any():
         return found
     frame, why = described(found.frame)
-    share = bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)
     reason = np.where(why != "", "unknown-model", "")
-    above = (share > REFUSED_FROM) & (reason == "") & (KEEP not in keep)
-    reason[above] = "above-peak"
-    detail = np.where(above, [f"{100 * one:.0f} % of what its GPUs can do" for one in share], why)
+    detail = why.copy()
+    for name, share in _shares_of_peaks(frame).items():
+        above = (share > REFUSED_FROM) & (reason == "") & (KEEP not in keep)
+        reason[above] = "above-peak"
+        detail[above] = [f"{name} is {100 * one:.0f} % of what its GPUs can do" for one in share[above]]
     lost = reason != ""
     apart = {"source": frame["source"][lost], "reason": reason[lost], "detail": detail[lost]}
     rejected = pd.DataFrame(apart, dtype="str").reset_index(drop=True)
@@ -332,6 +336,24 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
         rejected=pd.concat([found.rejected, rejected], ignore_index=True),
         examples=pd.concat([found.examples, examples(rejected, frame[lost].reset_index(drop=True))]),
     )
+
+
+def _shares_of_peaks(frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return by column what share of a peak its times would be, shape (n_rows,); NaN of rows that are not of serving.
+
+    The time per token of a run with a variant says nothing of a step: speculation writes several tokens in one.
+    """
+    found = {"duration_us": bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)}
+    places = np.flatnonzero(frame["op"].eq(SERVING))
+    rows = frame.iloc[places]
+    for name, least in least_ms(steps(complete(rows))).items():
+        with np.errstate(divide="ignore"):
+            share = least / as_numbers(rows, name)
+        if name == "tpot_ms":
+            share = np.where(rows["variant"].eq(""), share, np.nan)
+        found[name] = np.full(len(frame), np.nan)
+        found[name][places] = share
+    return found
 
 
 def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:

@@ -260,6 +260,21 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     return Steps(tpot, ttft, running, room, traits)
 
 
+def least_ms(found: Steps) -> dict[str, FloatArray]:
+    """Return what the peaks allow of the times of each run, ms, by ``tpot_ms`` and ``ttft_ms``; shape (n_rows,) each.
+
+    A step reads weights and cache, and computes its tokens; a prompt is computed. The parts must be those of peaks,
+    without ``slower``. NaN where a figure is not known, and of first tokens where other GPUs read the prompts.
+    """
+    step, prompt = found.tpot, found.ttft
+    read = step["weights"] + step["experts"] + step["cache"]
+    computed = prompt["products"] + prompt["experts"] + prompt["scores"]
+    return {
+        "tpot_ms": np.maximum(read, step["products"]),
+        "ttft_ms": np.where(found.traits["apart"] > 0, np.nan, computed),
+    }
+
+
 def _release(word: str) -> float:
     """Return a release as a number that grows with it.
 

@@ -73,10 +73,11 @@ class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
     `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
-    has run yet. `channels` keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for
-    the CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size of a file once
-    decompressed, in place of the defaults. `keep` names what is kept though it would be refused (`table.physics.KEEP`).
-    `renames` says what columns of tables are called here: the file's name -> ours.
+    has run yet, and runs of serving of which one time is enough. `channels` keeps every channel of a per-channel
+    counter as a column of its own. `calls` asks traces for the CPU's calls of the runtime too, `ranges` for the user's
+    annotations. `max_bytes` limits the size of a file once decompressed, in place of the defaults. `keep` names what is
+    kept though it would be refused (`table.physics.KEEP`). `renames` says what columns of tables are called here: the
+    file's name -> ours.
     Rows that do not meet `where`, or of none of the `devices` if any are named, a reader may leave out at once.
     """
 

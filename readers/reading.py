@@ -27,6 +27,7 @@ from ..table.measurements import (
     EXAMPLES,
     LONGEST_TEXT,
     MEASURED,
+    PARTLY_MEASURED,
     REFUSED,
     REFUSED_DETAIL,
     TEXT_COLUMNS,
@@ -434,7 +435,8 @@ def read(
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
     tables, found = _tables(paths, options, lenient, jobs, part)
-    return _combined([clean(rows) for rows in tables], found, where, options, part)
+    required = MEASURED if options.timed else PARTLY_MEASURED
+    return _combined([clean(rows, required=required) for rows in tables], found, where, options, part)
 
 
 def read_rows(

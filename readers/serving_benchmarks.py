@@ -118,7 +118,7 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
         rows["duration_us"] = np.nan
     times = pd.to_numeric(rows["duration_us"], errors="coerce")
     rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
-    untimed = rows["duration_us"].isna() & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True)
+    untimed = rows["duration_us"].isna() & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True) & options.timed
     if untimed.any():
         rows.loc[untimed, DEFECT] = "no-token-times"
     notes = list[Note]()

@@ -339,7 +339,7 @@ def learnt_document(model: ServingModel) -> Document:
     table = Table(
         columns("rests on", numbers=["per token", "first token"]), rows(told), "Nine in ten lie within a factor"
     )
-    own = len(model.about.get("own", ()))
+    own = model.own_settings
     title = f"{counted(len(model.runs), 'run')}, {counted(own, 'setting')} with two or more of your own"
     data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": own}
     data |= {

@@ -59,6 +59,8 @@ DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
 #: What a measurement must have; a workload that nobody has run yet has neither.
 MEASURED = ("device", "duration_us")
+#: The same of runs of which one of the operator's metrics in ms (``tpot_ms``) is enough, without a duration.
+PARTLY_MEASURED = ("device", "metric")
 EXAMPLES = 3  # rejected rows of a reason that are quoted
 _QUOTED = 60  # characters of a value
 _OF_FILES = ("source", "campaign", "kernel", "file_line")
@@ -102,7 +104,7 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
     return {str(reason): int(count) for reason, count in rejected["reason"].value_counts().items()}
 
 
-def clean(raw: pd.DataFrame) -> CleanRows:
+def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRows:
     """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
 
     Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`, `duration_us`, `source`
@@ -112,9 +114,9 @@ def clean(raw: pd.DataFrame) -> CleanRows:
     A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
     missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator that is
     missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need no number
-    format (`Op.needs_dtype`) may leave it out.
+    format (`Op.needs_dtype`) may leave it out. Device and duration may be missing where they are not `required`.
     """
-    frame, verdict = _judged(raw, MEASURED)
+    frame, verdict = _judged(raw, required)
     rejected = verdict.table(frame["source"])
     if rejected.empty:
         return CleanRows(fill_text(complete(frame)), rejected, examples(rejected, raw))
@@ -166,6 +168,9 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     typed["duration_us"] = duration = _numbers(frame, "duration_us")
     if "duration_us" in required:
         _check_duration(frame["duration_us"], duration.to_numpy(), verdict)
+    if "metric" in required:
+        metrics = dict.fromkeys(name for op in ops if op is not None for name in op.metrics if name.endswith("_ms"))
+        _check_metrics({name: _numbers(frame, name).to_numpy() for name in metrics}, duration.to_numpy(), verdict)
     of_ops = [(op, codes == code) for code, op in enumerate(ops) if op is not None]
     typed |= _clean_dimensions(frame, of_ops, verdict)
     typed["spread_us"] = spread = _numbers(frame, "spread_us")
@@ -234,6 +239,13 @@ def _check_duration(given: pd.Series, duration: np.ndarray, verdict: _Verdict) -
     verdict.refuse(np.isinf(duration), "infinite-duration", given)
     verdict.refuse(duration == 0, "zero-duration", given)
     verdict.refuse(duration < 0, "negative-duration", given)
+
+
+def _check_metrics(given: dict[str, np.ndarray], duration: np.ndarray, verdict: _Verdict) -> None:
+    """Refuse rows with a time that is not above zero, and those with none at all."""
+    times = [duration, *given.values()]
+    wrong = np.any([time <= 0 for time in times], axis=0)
+    verdict.refuse(wrong | np.all([np.isnan(time) for time in times], axis=0), "no-token-times", "")
 
 
 def _clean_dimensions(

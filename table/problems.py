@@ -212,7 +212,8 @@ def problem_columns(frame: pd.DataFrame, op: str) -> list[str]:
 def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
     """Return one row for each of the `ids`, at the index of its first row."""
     by_id = rows["duration_us"].groupby(ids, sort=False)
-    fastest = rows.loc[by_id.idxmin()]
+    timed = rows["duration_us"].fillna(np.inf)  # of runs of serving one other time may be all
+    fastest = rows.loc[timed.groupby(ids, sort=False).idxmin()]
     deviation = (rows["duration_us"] - by_id.transform("median")).abs()
     measured = [str(name) for name in rows.select_dtypes("number") if is_measured(str(name))]
     merged = fastest.assign(

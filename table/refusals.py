@@ -46,6 +46,7 @@ REASONS: Final = {
     "not-a-run": "no record of a run",
     "nothing-completed": "no request was completed",
     "prompts-cached": "tokens of the prompts that stood in the prefix cache, so that they were not computed",
+    "other-conditions": "run with speculation, or other conditions that no forecast asks about",
     "no-token-times": "no mean time above zero to the first token, or none per further one",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",

@@ -56,6 +56,13 @@ TERMS: Final = (
     *("run", "requests of model"),
 )
 """Of the covariance; each has an amplitude."""
+OWN_RELEASE: Final = "own"
+"""Release of own runs that name none."""
+REACH: Final = 1.0
+"""Octaves of the lengths of prompts and answers over which own runs tell of others. A judgement: the means that clients
+draw lie 0.4 apart at most, and of lengths eight times as long an own run says no more than one cut otherwise."""
+MATCHED: Final = 0.5
+"""`nearness` from which on runs are said to be of one setting: lengths within a factor of two."""
 LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")  # each has a length, in octaves
 SETTING: Final = (
     *("device", "model", "engine", "engine_version", "client", "dtype_a", "dtype_b", "dtype_kv", "apart", "group"),
@@ -169,74 +176,96 @@ class ServingModel:
         ``rows`` are of the operator ``serving``, with the figures of their models (`workloads.serving.described`);
         ``own`` is a GPU that the catalogue does not have, or has otherwise.
         """
-        rows = complete(rows)
+        rows = self._released(complete(rows))
         here = points_of(rows, own, self.slower)
-        measured = _among(here.names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
-        unnamed = measured & (here.names["release"] == 0)
-        if unnamed.any():  # an own setting without a release is asked of the one that it was last measured with
-            last = pd.Series(self.runs["engine_version"].to_numpy(), index=self._points.names["setting"])
-            last = last[~last.index.duplicated(keep="last")]
-            rows.loc[unnamed, "engine_version"] = last[here.names["setting"][unnamed]].to_numpy()
-            here = points_of(rows, own, self.slower)
-        names, queued = here.names, queues(here.steps).astype(int)
-        own_runs = _among(self._points.names["setting"], np.array(self.about.get("own", ()), dtype=np.uint64))
-        most = {
-            name: np.where(measured, self._most("setting", names, name), self._most("model", names, name))
-            for name in BEYOND
-        }
-        without = {name: self._most("model", names, name, ~own_runs) for name in BEYOND} if measured.any() else {}
-        values, within, spreads, said = {}, {}, {}, {}
+        queued = queues(here.steps).astype(int)
+        near = nearness(here, self._points.part(self._owned))
+        values, rests = {}, {}
         for time in TIMES:
-            fit = self.fits[time]
-            learnt = fit.weights != 0
-            known = {name: codes[learnt] for name, codes in self._points.names.items()}
-            rests = [(TWO_RUNS,) if two else basis for basis, two in zip(bases(names, known), measured, strict=True)]
-            trust = np.array([trusted(basis, fit.trust) for basis in rests]).reshape(-1, 2)
-            values[time] = np.exp(self._logs(rows, here, time, trust))
-            within[time], spreads[time] = _wide(rests, fit, time, queued, _doublings(rows, most))
-            if without:  # far beyond its own runs a setting is as sure as without them
-                others = {name: codes[learnt & ~own_runs] for name, codes in self._points.names.items()}
-                plain = bases(names, others)
-                near, wide = _wide(plain, fit, time, queued, _doublings(rows, without))
-                surer = measured & (wide < spreads[time])
-                rests = [one if there else other for one, other, there in zip(plain, rests, surer, strict=True)]
-                within[time] = np.where(surer, near, within[time])
-                spreads[time] = np.where(surer, wide, spreads[time])
-            said[time] = np.array([" and ".join(basis) for basis in rests])
-        if measured.any():
-            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], own)
+            rests[time] = self._rests(time, rows, here, near, queued)
+            values[time] = np.exp(self._logs(rows, here, time, rests[time].trust))
+        if self._owned.any():
+            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, own)
         values["ttft_ms"] = np.fmax(values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"]))
-        two = said["tpot_ms"] == TWO_RUNS
-        of_model = {name: np.where(measured, without[name], most[name]) for name in BEYOND} if without else most
+        basis = rests["tpot_ms"].basis
+        two = basis == TWO_RUNS
+        of_model, of_setting = self._most(here, ~self._owned), self._most_near(here, near)
         beyond = (
             *_remarks_beyond("run of the model", of_model, _doublings(rows, of_model), ~two),
-            *_remarks_beyond("own run of the setting", most, _doublings(rows, most), two),
+            *_remarks_beyond("own run of the setting", of_setting, _doublings(rows, of_setting), two),
         )
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
-            ttft_spread=spreads["ttft_ms"],
-            tpot_spread=spreads["tpot_ms"],
-            remarks=(*self._remarks(said, queued, within), *beyond),
-            basis=tuple(said["tpot_ms"].tolist()),
+            ttft_spread=rests["ttft_ms"].spread,
+            tpot_spread=rests["tpot_ms"].spread,
+            remarks=(*self._remarks(rests, queued), *beyond),
+            basis=tuple(basis.tolist()),
         )
 
-    def _between(self, rows: pd.DataFrame, here: Points, tpot: FloatArray, own: GPU | None) -> FloatArray:
+    @cached_property
+    def _owned(self) -> BoolArray:
+        """Which runs are one's own."""
+        return np.arange(len(self.runs)) >= self.about.get("own_from", len(self.runs))
+
+    @property
+    def own_settings(self) -> int:
+        """Settings of which own runs with two or more numbers of requests under way are known."""
+        users = pd.Series(as_numbers(self.runs, "concurrency")[self._owned])
+        each = users.groupby(settings_of(self._points.part(self._owned)))
+        return int(each.nunique().gt(1).sum())
+
+    def _released(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return settings, those without a release with that of the last own run on their GPU with their engine."""
+        places = zip(*(texts(self.runs[self._owned], name) for name in ("device", "engine")), strict=True)
+        last = dict(zip(places, texts(self.runs[self._owned], "engine_version"), strict=True))
+        if not last:
+            return rows
+        asked = zip(*(texts(rows, name) for name in ("engine_version", "device", "engine")), strict=True)
+        return rows.assign(engine_version=[named or last.get(tuple(place), "") for named, *place in asked])
+
+    def _rests(self, time: str, rows: pd.DataFrame, here: Points, near: FloatArray, queued: np.ndarray) -> _Rests:
+        """Return what a time of settings rests on: on published runs, or on own ones too where that is surer.
+
+        Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the square of `nearness`
+        says between that and what else is known. One alone is another setting of what was measured.
+        """
+        fit = self.fits[time]
+        learnt = fit.weights != 0
+        plain = bases(here.names, self._names(learnt & ~self._owned))
+        found = _rested(plain, fit, queued).beyond(time, _doublings(rows, self._most(here, ~self._owned)))
+        if not (learnt & self._owned).any():
+            return found
+        every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
+        once = [basis if before == (KNOWN,) else _not_known(basis) for basis, before in every]
+        with_own = _rested(once, fit, queued).drawn_to_two(self._two_near(near, time), fit, queued)
+        with_own = with_own.beyond(time, _doublings(rows, self._most_near(here, near)))
+        return with_own.unless(found, found.spread < with_own.spread)  # far beyond own runs it is as sure as without
+
+    def _names(self, runs: BoolArray) -> dict[str, np.ndarray]:
+        return {name: codes[runs] for name, codes in self._points.names.items()}
+
+    def _two_near(self, near: FloatArray, time: str) -> FloatArray:
+        """Return how near the second of two own runs is, with unlike numbers of requests under way, shape (n,)."""
+        measured = self.fits[time].weights[self._owned] != 0
+        users = as_numbers(self.runs, "concurrency")[self._owned]
+        nearest = [near[:, measured & (users == many)].max(axis=1) for many in np.unique(users[measured])]
+        return np.sort(nearest, axis=0)[-2] if len(nearest) > 1 else np.zeros(len(near))
+
+    def _between(
+        self, rows: pd.DataFrame, here: Points, tpot: FloatArray, near: FloatArray, own: GPU | None
+    ) -> FloatArray:
         """Return times per token, kept in bounds where the requests lie between those of two own runs of the setting.
 
         Between two runs that are slower by one factor the process draws back to its mean, and may say that more
         requests are served faster. If the run with more requests takes longer, no answer takes longer than it, or less
         than the run with fewer; less than that only where the law times the lesser of their factors on it is less.
         """
-        first, users = self.about.get("own_from", len(self.runs)), as_numbers(rows, "concurrency")
-        learnt = pd.DataFrame({"setting": self._points.names["setting"], "users": as_numbers(self.runs, "concurrency")})
-        learnt = learnt.iloc[first:][self.fits["tpot_ms"].weights[first:] != 0]
-        fewer, more = np.full((2, len(rows)), np.nan)
-        for setting, known in learnt.groupby("setting")["users"]:
-            at = np.flatnonzero(here.names["setting"] == setting)
-            apart = known.to_numpy() - users[at, None]  # shape (n_asked, n_own); 0 where that run is asked
-            fewer[at] = users[at] + np.where(apart <= 0, apart, -np.inf).max(axis=1)
-            more[at] = users[at] + np.where(apart >= 0, apart, np.inf).min(axis=1)
+        measured = (near >= MATCHED) & (self.fits["tpot_ms"].weights[self._owned] != 0)
+        users = as_numbers(rows, "concurrency")
+        apart = as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]  # shape (n_asked, n_own)
+        fewer = users + np.where(measured & (apart <= 0), apart, -np.inf).max(axis=1)  # itself where it was measured
+        more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if not len(at):
             return tpot
@@ -249,25 +278,33 @@ class ServingModel:
         found[at] = np.where(logs[0] < logs[1], np.clip(tpot[at], *np.exp([least, logs[1]])), tpot[at])
         return found
 
-    def _most(
-        self, shared: str, asked: Mapping[str, np.ndarray], column: str, of: np.ndarray | bool = True
-    ) -> FloatArray:
-        """Return the most that a column has in the learnt runs that share a name with each setting, else in all."""
+    def _most(self, here: Points, of: BoolArray) -> dict[str, FloatArray]:
+        """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
         alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0) & of
-        values = as_numbers(self.runs, column)[alone]
-        known = pd.Series(values).groupby(self._points.names[shared][alone]).max()
-        return known.reindex(asked[shared]).fillna(values.max()).to_numpy(dtype=np.float64)
+        found = {}
+        for name in BEYOND:
+            values = as_numbers(self.runs, name)[alone]
+            known = pd.Series(values).groupby(self._points.names["model"][alone]).max()
+            found[name] = known.reindex(here.names["model"]).fillna(values.max()).to_numpy(dtype=np.float64)
+        return found
 
-    def _remarks(
-        self, rests: Mapping[str, np.ndarray], queued: np.ndarray, spreads: Mapping[str, FloatArray]
-    ) -> list[Remark]:
-        said, first = (rests[time] for time in TIMES)
+    def _most_near(self, here: Points, near: FloatArray) -> dict[str, FloatArray]:
+        """Return the same of the own runs that match each setting, where any does."""
+        found = self._most(here, np.ones(len(self.runs), dtype=bool))
+        matched = near >= MATCHED
+        for name, values in found.items():
+            known = np.where(matched, as_numbers(self.runs, name)[self._owned], 0.0).max(axis=1, initial=0.0)
+            found[name] = np.where(matched.any(axis=1), known, values)
+        return found
+
+    def _remarks(self, rests: Mapping[str, _Rests], queued: np.ndarray) -> list[Remark]:
+        said, first = (rests[time].basis for time in TIMES)
         if not len(said):
             return []
-        widest = str(max(dict.fromkeys(said), key=lambda one: float(spreads["tpot_ms"][said == one].mean())))
+        widest = str(max(dict.fromkeys(said), key=lambda one: float(rests["tpot_ms"].within[said == one].mean())))
         at = said == widest
         now, then = (
-            [_factor(float(np.median(spreads[time][at]))) for time in TIMES],
+            [_factor(float(np.median(rests[time].within[at]))) for time in TIMES],
             [_factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES],
         )
         other = str(first[at][0])
@@ -297,7 +334,8 @@ class ServingModel:
         from scipy.linalg import cho_factor, cho_solve  # here: a forecast reads weights, and need not wait for it
 
         runs = complete(runs).reset_index(drop=True)
-        runs = runs.assign(group=groups(runs))
+        version = pd.Series(texts(runs, "engine_version"))
+        runs = runs.assign(group=groups(runs), engine_version=version.where(version.ne(""), OWN_RELEASE))
         points = points_of(runs, own, self.slower)
         every = _joined(self._points, points)
         fits = {}
@@ -319,7 +357,7 @@ class ServingModel:
             inner = covariance(own_part, own_part, shares[mask], shares[mask], fit)
             expected = inner[len(old) :, : len(old)] @ fit.weights[old]
             noise = np.full(len(inner), fit.noise)
-            noise[len(old) :] += doubted(missing[new] - expected, points.names["setting"][new])
+            noise[len(old) :] += doubted(missing[new] - expected, settings_of(points)[new])
             inner[np.diag_indices(len(inner))] += noise
             # what the learnt runs missed follows from their weights: y = K w
             target = np.concatenate([inner[: len(old), : len(old)] @ fit.weights[old], missing[new]])
@@ -328,14 +366,8 @@ class ServingModel:
             fits[time] = replace(fit, weights=weights)
         if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
             raise DataError("no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known GPU")
-        names, many = np.unique(_named(runs)["setting"], return_counts=True)
         joined = pd.concat([self.runs, kept(runs)], ignore_index=True)
-        about = {
-            **self.about,
-            "own": sorted({*self.about.get("own", ()), *names[many > 1].tolist()}),
-            "own_from": self.about.get("own_from", len(self.runs)),
-            "runs": len(joined),
-        }
+        about = {**self.about, "own_from": self.about.get("own_from", len(self.runs)), "runs": len(joined)}
         return replace(self, runs=joined, fits=fits, about=about)
 
     def save(self, file: Path) -> None:
@@ -417,13 +449,46 @@ def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, 
     return {name: np.maximum(np.log2(as_numbers(rows, name) / values), 0.0) for name, values in most.items()}
 
 
-def _wide(
-    rests: Sequence[tuple[str, ...]], fit: Fit, time: str, queued: np.ndarray, doublings: Mapping[str, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the spreads of what answers rest on, and the same widened by the doublings beyond the runs."""
-    within = np.array([spread_of(basis, fit.spreads, crowd) for basis, crowd in zip(rests, queued, strict=True)])
-    grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
-    return within, np.sqrt(np.square(within) + grown)
+@dataclass(frozen=True)
+class _Rests:
+    """What a time of settings rests on."""
+
+    basis: np.ndarray  # `Served.basis`; shape (n_settings,), text
+    trust: FloatArray  # parts of the process and the trees in the answer (`trusted`); shape (n_settings, 2)
+    within: FloatArray  # deviations of the logarithm, within what runs have measured; shape (n_settings,)
+    spread: FloatArray  # the same, wider beyond that
+
+    def drawn_to_two(self, near: FloatArray, fit: Fit, queued: np.ndarray) -> _Rests:
+        """Return the same with two own runs so near (0 to 1) to each setting."""
+        of_two = np.minimum([fit.spreads[TWO_RUNS][crowd] for crowd in queued], self.within)
+        within = np.sqrt(near**2 * of_two**2 + (1.0 - near**2) * self.within**2)
+        trust = near[:, None] * (1.0, 0.0) + (1.0 - near)[:, None] * self.trust
+        return _Rests(np.where(near >= MATCHED, TWO_RUNS, self.basis), trust, within, within)
+
+    def beyond(self, time: str, doublings: Mapping[str, FloatArray]) -> _Rests:
+        """Return the same, wider by the doublings beyond what was measured."""
+        grown = sum(np.square(BEYOND[name][time] * doublings[name]) for name in BEYOND)
+        return replace(self, spread=np.sqrt(np.square(self.within) + grown))
+
+    def unless(self, other: _Rests, where: BoolArray) -> _Rests:
+        """Return the same, with the widths of another and what it says in some places."""
+        return _Rests(
+            basis=np.where(where, other.basis, self.basis),
+            trust=self.trust,
+            within=np.where(where, other.within, self.within),
+            spread=np.where(where, other.spread, self.spread),
+        )
+
+
+def _rested(basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray) -> _Rests:
+    """Return what a time rests on, where runs of such a basis are known."""
+    within = np.array([spread_of(one, fit.spreads, crowd) for one, crowd in zip(basis, queued, strict=True)])
+    trust = np.array([trusted(one, fit.trust) for one in basis]).reshape(-1, 2)
+    return _Rests(np.array([" and ".join(one) for one in basis]), trust, within, within)
+
+
+def _not_known(basis: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(NEW_SETTING if one == KNOWN else one for one in basis)
 
 
 def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> FloatArray:
@@ -464,6 +529,26 @@ def kept(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what the file has of runs: `SETTING` and the figures of the models."""
     words, numbers = list(SETTING[:10]), [*SETTING[10:], *(dim.name for dim in FIGURES)]
     return pd.concat([runs[words].fillna("").astype(str), runs[numbers].astype(np.float64)], axis=1)
+
+
+def nearness(asked: Points, known: Points) -> FloatArray:
+    """Return how near two sets of settings are, shape (n, m): 1 with equal prompts and answers, 0 cut otherwise.
+
+    Clients draw lengths at random, and write their mean: it is near to others as the correlation of their octaves says.
+    """
+    same = asked.names["deployment"][:, None] == known.names["deployment"]
+    apart = asked.traits["requests"][:, None, 1:] - known.traits["requests"][:, 1:]
+    return np.where(same, _near(np.nan_to_num(apart**2, nan=np.inf).sum(axis=2) / REACH**2), 0.0)
+
+
+def settings_of(points: Points) -> np.ndarray:
+    """Return the number of the setting of each run, shape (n,): that of the first run before it that it matches."""
+    matched = nearness(points, points) >= MATCHED
+    found = np.arange(len(matched))
+    for place in range(len(matched)):
+        first = np.flatnonzero(matched[place, :place] & (found[:place] == np.arange(place)))
+        found[place] = first[0] if len(first) else place
+    return found
 
 
 # -- Settings as points of the process.
@@ -588,7 +673,7 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
         "model of engine": joined(model, engine),
         "GPU of engine": joined(device, engine),
         "model of client": joined(model, group),
-        "setting": joined(configuration, group, lengths),
+        "deployment": joined(configuration, group, one["ep"]),
         "run": joined(configuration, release, group, lengths),
     }
 

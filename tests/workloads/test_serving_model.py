@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,118 @@ def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_
     refused = calibrate(file, prior=str(prior), default=stated).about["refused"]
     assert refused == {"unknown-model": 1, "no-token-times": 1}
     assert own.runs.iloc[-1][["device", "dtype_a", "tp"]].tolist() == ["MI300X", "fp8", 8]
+
+
+CLIENT: dict[str, Any] = {
+    "backend": "vllm", "model_id": "openai/gpt-oss-120b", "tokenizer_id": "openai/gpt-oss-120b", "request_rate": "inf",
+    "request_throughput": 1.0,
+}  # fmt: skip
+STATED = {"device": "H200", "tp": "8", "dtype_a": "fp4"}
+
+
+def client_runs(folder: Path, **times: Sequence[float]) -> list[Path]:
+    """Write what a client with random lengths does: their means differ from run to run."""
+    files = []
+    for place, (users, prompts, answers) in enumerate([(4, 37_080, 36_720), (64, 590_080, 590_080)]):
+        run = CLIENT | {"max_concurrency": users, "num_prompts": 10 * users, "completed": 10 * users}
+        run |= {"total_input_tokens": prompts, "total_output_tokens": answers}
+        run |= {name: values[place] for name, values in times.items()}
+        files.append(folder / f"c{users}.json")
+        files[-1].write_text(json.dumps(run))
+    return files
+
+
+def test_own_runs_whose_mean_lengths_differ_a_little_are_of_one_setting(tmp_path: Path) -> None:
+    files = client_runs(tmp_path, mean_tpot_ms=[11.58, 19.88], mean_ttft_ms=[156.9, 595.5])
+    own = calibrate(files, default=STATED)
+    assert isinstance(own, ServingModel)
+    assert own.own_settings == 1
+    setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4"}
+    for prompt, answer in ((927, 918), (922, 922), (950, 900)):
+        lengths = {"input_len": prompt, "output_len": answer}
+        found = own.served(asked(*(setting | lengths | {"concurrency": one} for one in (4, 64))))
+        assert found.basis == (TWO_RUNS, TWO_RUNS)
+        assert found.tpot_ms == pytest.approx([11.58, 19.88], rel=0.03 if prompt < 950 else 0.06)
+        assert found.ttft_ms == pytest.approx([156.9, 595.5], rel=0.1)
+    others = ({"input_len": 8 * 922}, {"output_len": 8 * 922}, {"tp": 4}, {"ep": 8}, {"engine": "sglang"})
+    far = own.served(asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in others)))
+    assert TWO_RUNS not in far.basis
+    assert (far.tpot_spread > found.tpot_spread.max()).all()
+
+
+def test_what_lies_between_own_runs_is_as_near_with_lengths_drawn_as_with_equal_ones() -> None:
+    drawn = ((610, 422), (496, 510), (500, 505))
+    users = [{"concurrency": n, "model": "qwen3-235b-a22b", "device": "MI300X"} for n in (1, 16, 100)]
+    found = []
+    for lengths in (drawn, ((535, 479),) * 3):
+        runs = asked(
+            *(
+                one | {"input_len": prompt, "output_len": answer}
+                for one, (prompt, answer) in zip(users, lengths, strict=True)
+            )
+        )
+        blind = shipped().served(runs)
+        ends = runs.assign(tpot_ms=1.6 * blind.tpot_ms, ttft_ms=1.6 * blind.ttft_ms).iloc[[0, 2]]
+        between = shipped().calibrated(ends).served(runs.iloc[[1]])
+        assert between.basis == (TWO_RUNS,)
+        found.append(between.tpot_ms[0] / blind.tpot_ms[1])
+    assert found[0] == pytest.approx(found[1], rel=0.03)
+
+
+def test_repeats_of_one_run_are_not_two_runs(small: ServingModel) -> None:
+    many = asked(*({"model": "mixtral-8x7b", "input_len": one} for one in (1000, 1010, 1020)))
+    own = small.calibrated(many.assign(tpot_ms=20.0, ttft_ms=200.0))
+    assert own.own_settings == 0
+    assert TWO_RUNS not in own.served(many).basis
+
+
+def test_runs_with_one_of_the_times_are_taken_and_tell_of_that_alone(tmp_path: Path) -> None:
+    setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4", "input_len": 922, "output_len": 922}
+    row = asked(setting | {"concurrency": 16})
+    plain = shipped().served(row)
+    for given, other, values in (("tpot", "ttft", [11.58, 19.88]), ("ttft", "tpot", [156.9, 595.5])):
+        files = client_runs(tmp_path, **{f"mean_{given}_ms": values})
+        table = pd.DataFrame([setting | {"concurrency": 32, f"{given}_ms": values[1] - 1}])
+        own = calibrate([*files, table], default=STATED)
+        assert isinstance(own, ServingModel)
+        assert own.about["refused"] == {}
+        found = own.served(row)
+        assert getattr(found, f"{given}_spread")[0] < getattr(plain, f"{given}_spread")[0]
+        assert getattr(found, f"{other}_spread")[0] == getattr(plain, f"{other}_spread")[0]
+        assert getattr(found, f"{other}_ms")[0] == pytest.approx(getattr(plain, f"{other}_ms")[0], rel=0.3)
+
+
+def test_less_knowledge_never_narrows_an_interval() -> None:
+    known = shipped().runs.query("engine_version != '' and apart == '' and concurrency == 4")
+    known = known.iloc[[0, -1]].assign(op="serving")
+    named = [{"engine_version": "0.19.1"}, {"model": "mixtral-8x7b"}, {"input_len": 3000}, {"device": "MI355X"}]
+    rows = pd.concat([known, asked(*named, {"concurrency": 4096}, {"tp": 4, "ep": 4})], ignore_index=True)
+    ends = [rows.assign(concurrency=many, tpot_ms=30.0, ttft_ms=300.0).iloc[2:] for many in (4, 64)]
+    own = [shipped(), shipped().calibrated(ends[0]), shipped().calibrated(pd.concat(ends))]
+    unnamed = rows.assign(engine_version="")
+    every = [one.served(asks) for asks in (unnamed, rows) for one in own]
+    for name in ("tpot_spread", "ttft_spread"):
+        wide = np.array([getattr(one, name) for one in every]).reshape(2, 3, -1) * (1 - 1e-9)
+        assert (wide[:, 1:] <= wide[:, :-1] * (1 + 1e-6)).all()  # one own run, then two
+        assert (wide[1] <= wide[0] * (1 + 1e-6)).all()  # with the release named
+
+
+def test_runs_that_no_gpu_can_have_made_and_those_with_speculation_are_refused(
+    small: ServingModel, tmp_path: Path
+) -> None:
+    small.save(tmp_path / "small.parquet")
+    runs = pd.DataFrame([RUN | {"variant": "", "ttft_ms": 300.0, "tpot_ms": 20.0}] * 4)
+    runs["concurrency"] = [4, 8, 16, 32]
+    runs.loc[1, "tpot_ms"] = 0.02  # seconds under a name that says milliseconds
+    runs.loc[2, "ttft_ms"] = 0.3
+    runs.loc[3, ["variant", "tpot_ms"]] = ["eagle", 5.0]
+    own = calibrate(runs, prior=str(tmp_path / "small.parquet"))
+    assert isinstance(own, ServingModel)
+    assert sum(own.about["refused"].values()) == 3
+    assert {"above-peak", "other-conditions"} < set(own.about["refused"])
+    assert own.runs["concurrency"].iloc[-1] == 4
+    with pytest.raises(DataError, match="no forecast asks about \\(eagle\\)"):
+        calibrate(runs.iloc[[3]], prior=str(tmp_path / "small.parquet"))
 
 
 def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -> None:
