@@ -366,7 +366,9 @@ def _answer(one: Forecast, level: float) -> Headline:
         beneath += (
             f" Peak rates alone, without launches, messages and waiting, would give {figure(times * naive)} {unit}."
         )
-    takes = "a step" if getattr(setting, "kind", "") == "training" else _TAKES[one.unit]
+    takes = _TAKES[one.unit]
+    if isinstance(setting, Setting) and setting.kind == "training":
+        takes = "a step" if setting.release else "a step, as tuned by the vendor"
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
@@ -618,6 +620,7 @@ PARTS: Final = {
     "beyond": "more sequences than calibrated",
     "eager": "launches one by one",
     "step": "what the count leaves out",
+    "framework": "a framework as it comes over a tuned one",
 }
 """Parts of a time, and where its spread comes from."""
 ASKED: Final = {

@@ -97,6 +97,13 @@ def unknown_release(kind: str = "serving") -> Release:
     return Release(name="", gpu="", models=(), mean=start, root=np.diag(spread), runs=0, source="priors", kind=kind)
 
 
+def any_framework() -> Release:
+    """Return the constants of training before any run, of a framework that may be slower as a whole (`FRAMEWORK`)."""
+    start = unknown_release("training")
+    common = np.full(start.root.shape, FRAMEWORK**2)
+    return replace(start, root=np.linalg.cholesky(start.root**2 + common).astype(np.float64))
+
+
 def factors(release: Release, draws: int, seed: int) -> FloatArray:
     """Return draws of the factors on the medians, shape (draws, n), by a Latin hypercube."""
     return np.exp(release.mean + standard_normal(len(release.mean), draws, seed) @ release.root.T)
@@ -181,12 +188,12 @@ def read_release(table: dict[str, Any]) -> Release:
 def widened(release: Release) -> Release:
     """Return a release as what is known of another one like it: its spread and that between the known releases.
 
-    No two of training frameworks are known: their spread is that before any run.
+    No two of training frameworks are known: their spread is that of any framework.
     """
     if release.kind == "serving":
         between = np.cov(np.stack([one.mean for one in known_releases().values()]).T)
     else:
-        between = unknown_release(release.kind).root ** 2
+        between = any_framework().root @ any_framework().root.T
     spread = release.root @ release.root.T + between
     return replace(release, root=np.linalg.cholesky(spread).astype(np.float64))
 
@@ -203,8 +210,12 @@ def as_toml(release: Release) -> str:
     return "\n".join([*lines, "root = [", *rows, "]"]) + "\n"
 
 
+FRAMEWORK: Final = PRIORS["distance.framework"].value
+"""Of the logarithm of how many times longer a step takes in a framework as it comes than in a tuned one."""
 RESIDUAL: Final = PRIORS["distance.residual"].value
 """Standard deviation of the logarithm of measured over forecast within one release."""
+RESIDUALS: Final = {"serving": RESIDUAL, "training": PRIORS["distance.own_step"].value}
+"""The same by kind of release."""
 
 
 def calibrate(
@@ -242,12 +253,12 @@ def calibrate(
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
         raise DataError("runs to calibrate with must have measured times above zero")
-    start = prior or unknown_release(kind)
+    start = prior or (any_framework() if kind == "training" else unknown_release(kind))
     precision = np.linalg.pinv(start.root)
 
     def misfit(z: FloatArray) -> FloatArray:
         logs = np.log(parts @ np.exp(z) / seconds)
-        return np.concatenate([logs / RESIDUAL, precision @ (z - start.mean)])
+        return np.concatenate([logs / RESIDUALS[kind], precision @ (z - start.mean)])
 
     found = least_squares(misfit, start.mean)
     slopes = np.asarray(found.jac, dtype=np.float64)

@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flopcast.api.forecasting import calibrate
+from flopcast.workloads.architecture import Architecture, Attention, Dense
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.inference import GIB
 from flopcast.workloads.model_config import from_config
+from flopcast.workloads.releases import Release, as_toml
 from flopcast.workloads.setting import complete
 from flopcast.workloads.training import counted_flop, training_memory, training_parts, under_way
 
@@ -105,6 +108,56 @@ def test_what_has_no_room_says_by_how_much() -> None:
     assert found.fits is False
     assert found.reason is not None
     assert found.reason.values["missing_gb"] == pytest.approx(found.memory_gb - 0.9 * 192)
+
+
+FOUNDRY = (
+    # model, sequence, micro-batch, accumulated, recomputed, tokens/s of one of 8 GPUs (MosaicML's LLM Foundry, scripts/
+    # train/benchmarking/README.md, Apache-2.0)
+    ("H100 SXM5", "30b", 8192, 1, 21, "full", 1384), ("H100 SXM5", "30b", 2048, 3, 21, "full", 2002),
+    ("H100 SXM5", "13b", 4096, 10, 3, "full", 4717), ("H100 SXM5", "13b", 2048, 2, 1, "none", 4792),
+    ("H100 SXM5", "7b", 4096, 16, 2, "full", 8611), ("H100 SXM5", "7b", 2048, 6, 1, "none", 10643),
+    ("H100 SXM5", "1b", 8192, 3, 4, "none", 29157), ("H100 SXM5", "1b", 2048, 14, 1, "none", 45455),
+    ("A100 80GB SXM4", "13b", 4096, 10, 3, "full", 2060), ("A100 80GB SXM4", "7b", 2048, 6, 2, "none", 4641),
+    ("A100 80GB SXM4", "1b", 2048, 14, 4, "none", 20513), ("A100 80GB SXM4", "1b", 512, 56, 4, "none", 23148),
+)  # fmt: skip
+MPT = {"30b": (7168, 48, 56), "13b": (5120, 40, 40), "7b": (4096, 32, 32), "1b": (2048, 24, 16)}
+
+
+def foundry(gpu: str, name: str, seq: int, micro: int, accumulated: int, recompute: str) -> dict[str, Any]:
+    width, layers, heads = MPT[name]
+    attention = Attention(layers=layers, heads=heads, kv_heads=heads, head_dim=width // heads)
+    dense = Dense(layers=layers, width=4 * width)
+    model = Architecture(
+        name=name, hidden=width, layers=layers, vocab=50368, attention=(attention,), dense=(dense,), gated=False,
+        tied=True,
+    )  # fmt: skip
+    return {
+        "model": model, "gpu": gpu, "gpus": 8, "dtype": "bf16", "kind": "training", "micro_batch": micro,
+        "global_batch": 8 * micro * accumulated, "seq_len": seq, "zero": 3, "recompute": recompute,
+        "memory_utilisation": 1.0,
+    }  # fmt: skip
+
+
+def test_a_framework_as_it_comes_lies_within_the_interval_and_one_run_of_it_narrows_that(tmp_path: Path) -> None:
+    cases = [(foundry(*case), case[3] * case[4] * case[2] / speed) for *case, speed in FOUNDRY]
+    answers = [forecast(case) for case, _ in cases]
+    for answer, (_, seconds) in zip(answers, cases, strict=True):
+        assert answer.lower < seconds < answer.upper
+        assert "training-constants" in {note.code for note in answer.remarks}
+    of_h100 = cases[:8]
+    first, seconds = of_h100[5]
+    own = tmp_path / "own.toml"
+    release = calibrate(pd.DataFrame([first | {"measured": seconds}]))
+    assert isinstance(release, Release)
+    own.write_text(as_toml(release))
+    after = [forecast(case | {"release": str(own)}) for case, _ in of_h100]
+    missed = [answer.predicted / seconds for answer, (_, seconds) in zip(after, of_h100, strict=True)]
+    assert missed[5] == pytest.approx(1.0, abs=0.05)
+    assert np.median(np.abs(np.log(missed))) < 0.15  # 0.31 before
+    inside = [one.lower < seconds < one.upper for one, (_, seconds) in zip(after, of_h100, strict=True)]
+    assert np.mean(inside) >= 0.8
+    for one, before in zip(after, answers, strict=False):
+        assert one.upper / one.lower < before.upper / before.lower
 
 
 def test_megatron_on_a100_without_any_fit(shared_data: Path) -> None:
