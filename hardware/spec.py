@@ -63,6 +63,7 @@ _FIGURES = (
     Figure("link_bw_gbs", "all links, one way", "GB/s"),
     Figure("link_bidir_gbs", "all links, both ways", "GB/s"),
     Figure("p2p_uni_gbs", "one pair of GPUs, one way", "GB/s"),
+    Figure("node_gpus", "GPUs of a node", "", "count"),
     Figure("pcie_gen", "PCIe generation", "", "count"),
     Figure("tdp_w", "board power", "W"),
 )
@@ -206,9 +207,9 @@ class GPU:
         Of the user's own: name of the GPU that stands for it where something was measured; empty for others.
     aliases : tuple of str
         Names under which traces and users know it too.
-    year, cus, lanes, wavefront, chiplets, links, pcie_gen : int or None
+    year, cus, lanes, wavefront, chiplets, links, node_gpus, pcie_gen : int or None
         Counts: compute units or SMs (cores of a CPU), stream processors or CUDA cores, lanes of a wavefront or warp,
-        compute dies, GPU-to-GPU links.
+        compute dies, GPU-to-GPU links, GPUs that they join in a node (None: 8, or as many as the machine has).
     reported_cus : int or None
         Compute units that the driver reports where none are published; for look-up only.
     boost_mhz, matrix_mhz : float or None
@@ -275,6 +276,7 @@ class GPU:
     link_bw_gbs: float | None = None
     link_bidir_gbs: float | None = None
     p2p_uni_gbs: float | None = None
+    node_gpus: int | None = None
     pcie_gen: int | None = None
     tdp_w: float | None = None
     confidence: str = ""

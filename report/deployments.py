@@ -86,14 +86,16 @@ def _answer(choice: Choice) -> Headline:
         first = _at_pace(best).iloc[0]
         told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         told += f", {_cost(asked, first)} per million tokens" if asked.price else ""
-        return Headline(
-            f"{_first(asked)} within {figure(first['pace_ms'])} ms a token", f"{way(first)}: {told}", "", _told(first)
-        )
+        return Headline(f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first))
     first = best.iloc[0]
     about = f"{_first(asked)} that holds" if first["holds"] >= HOLDS else "none holds; the nearest"
     priced = f"{_cost(asked, first)} per million tokens, " if asked.price else ""
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
     return Headline(about, answer, "", _told(first))
+
+
+def _pace(pace_ms: float) -> str:
+    return "at any pace" if math.isinf(pace_ms) else f"within {figure(pace_ms)} ms a token"
 
 
 def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +197,7 @@ def _tables(choice: Choice) -> list[Part]:
         found = []
         for _, one in choice.best.iterrows():
             cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
-            cells = [] if asked.limited else [f"≤ {figure(one['pace_ms'])}"]
+            cells = [] if asked.limited else ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
             cells += [f"{one['gpus']} × {one['gpu']}", f"{one['engine']} {one['dtype']} {cut}".rstrip()]
             cells += [_sure(one)] if asked.limited else []
             cells += [told(one, "cost_per_million")] if asked.price else []

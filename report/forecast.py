@@ -607,7 +607,7 @@ PARTS: Final = {
     "gradients": "sum of gradients",
     "optimizer": "optimizer",
     "stated": "stated times",
-    "network": "messages between nodes",
+    "network": "messages between devices",
     "stages": "stages of a pipeline",
     "update": "updates of the rest",
     "panel": "panels, not hidden",

@@ -93,7 +93,8 @@ class Choice:
         The same of single instances where nothing waits, those that no other way of their GPU beats in both speeds.
     best : DataFrame
         Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one nearest to it; the
-        cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`).
+        cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`; infinite where
+        none is so quick).
     remarks : tuple of Remark
         What the times rest on, and what was left out.
     """
@@ -139,8 +140,7 @@ class _Instance:
 def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 0) -> Choice:
     """Return the ways to serve a model on the GPUs asked for, and the cheapest that holds.
 
-    Raises FlopcastError: the model fits none of the GPUs, or is no model that generates tokens; without limits, no way
-    is as quick as the slowest of `PACES_MS`.
+    Raises FlopcastError: the model fits none of the GPUs, or is no model that generates tokens.
     """
     if not question.model.causal:
         raise DataError(f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast")
@@ -186,12 +186,15 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         best = _best(question, every)
     else:
         fitting = every[~every["queued"]]
-        paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in PACES_MS]
-        best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
-        if best.empty:
+        if fitting.empty:
             users = min(question.concurrency)
-            why = f"no way has room for {users:,} requests under way and gives each a token within {PACES_MS[0]:g} ms"
-            raise DataError(f"{question.model.name}: {why}: ask with limits (ttft, tpot), or of fewer (concurrency)")
+            text = f"no way has room in its cache for {users:,} requests under way: some wait until others have ended"
+            first.insert(0, remark("all-wait", text, concurrency=users))
+            fitting = every
+        quick = fitting["tpot_ms"].min() <= PACES_MS[0]
+        paces = PACES_MS if quick else (np.inf,)  # nobody asked for a pace
+        paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in paces]
+        best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
         told = set(paced[0]["concurrency"] / paced[0]["replicas"])
         if slow := [n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY]:
             text = f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, or no token within "

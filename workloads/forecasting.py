@@ -54,6 +54,7 @@ from .inference import (
     step_parts,
 )
 from .kernel_times import Sources, Times
+from .known_models import configured_as
 from .layer_graph import GraphSetting, complete_graph, is_graph
 from .releases import (
     BY_KIND,
@@ -418,7 +419,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     release = find_release(setting.release, "training") if setting.release else unknown_release("training")
     rows = as_rows([training_parts(setting, sources)], "training")[0]
     common = {"residual": RESIDUALS["training"]} if release.name else {"step": STEP}
-    if release.name and setting.model.name not in release.models:
+    if release.name and _is_other(setting, release):
         common["model"] = OTHER_MODEL
     if setting.gpu.name != release.gpu if release.name else setting.gpu.measured_name not in STEPS_SEEN:
         common["gpu"] = OTHER_GPU
@@ -542,11 +543,11 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         count = len(known_releases())
         text = f"no release was named: the interval spans all {count} that are calibrated"
         notes.append(remark("any-release", text, releases=count))
-    elif setting.model.name not in release.models:
+    elif _is_other(setting, release):
         models = " and ".join(release.models)
         text = f"{release.name} was calibrated on {models}, not on this model: the interval is wider"
         notes.append(remark("other-model", text, release=release.name, models=release.models))
-    if setting.model.name not in release.models:
+    if _is_other(setting, release):
         found["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
     if not release.name:
         found["release"] = OTHER_RELEASE
@@ -570,6 +571,11 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         )
         notes.append(remark("more-sequences", text, sequences=schedule.most, calibrated=release.largest))
     return found, notes
+
+
+def _is_other(setting: Setting, release: Release) -> bool:
+    """Whether a release was calibrated on no model of this configuration."""
+    return configured_as(setting.model.name) not in map(configured_as, release.models)
 
 
 def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArray:

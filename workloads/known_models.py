@@ -86,7 +86,18 @@ def names() -> list[str]:
 
 def quantised(name: str) -> list[str]:
     """Return the known models that are another in narrower formats: deepseek-r1-nvfp4 of deepseek-r1."""
+    name = configured_as(name)
     return [one for one in names() if one.startswith(f"{name}-") and FORMATS.fullmatch(one[len(name) + 1 :])]
+
+
+@lru_cache(maxsize=256)
+def configured_as(name: str) -> str:
+    """Return the name of the table that a model of equal configuration stands in, else its own.
+
+    >>> configured_as("glm-4.6"), configured_as("my-own")
+    ('glm-4.5', 'my-own')
+    """
+    return next((known for known, text in _texts().items() if name in _aliases(text)), name)
 
 
 @lru_cache(maxsize=256)
@@ -105,8 +116,14 @@ def _called(name: str) -> Architecture | None:
             place = next(at for at in range(place + 1, len(title)) if title[at].isalnum())
         rest = [one for one in re.split(r"[-_ :.]+", title[place + 1 :]) if one]
         if all(_HARMLESS.fullmatch(one) for one in rest):
-            return _of_table(spelt[word])
+            return _titled(word, spelt[word])
     return None
+
+
+def _titled(word: str, known: str) -> Architecture:
+    """Return a known model under the name that was asked for, where that is another model of equal configuration."""
+    found = _of_table(known)
+    return replace(found, name=word) if word in _aliases(_texts()[known]) else found
 
 
 def _plain(name: str) -> str:

@@ -43,9 +43,11 @@ from typing import Final
 import numpy as np
 
 from ..arrays import FloatArray
-from ..errors import ParameterError, UnknownGPUError, check_number
+from ..errors import DataError, NotPublishedError, ParameterError, UnknownGPUError, check_number
 from ..evaluation.metrics import check_level
 from ..hardware import GPU, find, measured
+from ..hardware.networks import NODE_GPUS
+from ..projection.collective_laws import ALL_TO_ALL, link_bandwidth_gbs
 from ..remarks import Remark, remark
 from .inference import GIB
 from .releases import DRAWS, PRIORS, middle_and_sides, standard_normal
@@ -155,6 +157,26 @@ def _stream(gpu: GPU) -> Spread:
     return Spread(max(shares), PRIORS["hpcg.measured_stream"].spread) if shares else STREAM
 
 
+def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
+    """Return what one of so many devices sends to the others, one way, GB/s, and what is to be said of it.
+
+    Devices of one node (`GPU.node_gpus`, else 8) send over their own links; more go over the network between nodes.
+
+    >>> from flopcast.hardware import find
+    >>> [sending(find("MI300X"), devices)[0].median for devices in (2, 8, 16)]
+    [64.0, 448.0, 20.0]
+    """
+    between = Spread.of("hpl.network_gbs")
+    if not 1 < gpus <= (gpu.node_gpus or NODE_GPUS):
+        return between, ()
+    try:
+        links = link_bandwidth_gbs(gpu, ALL_TO_ALL, gpus)
+    except (DataError, NotPublishedError):
+        text = f"what the links of {gpu.name} carry is not published: messages are taken to leave the node"
+        return between, (remark("links-unknown", text, gpu=gpu.name),)
+    return Spread(links, PRIORS["layer.collectives"].value), ()
+
+
 def hpl(
     gpu: GPU | str | Path,
     gpus: int,
@@ -164,7 +186,7 @@ def hpl(
     p: int | None = None,
     product: Spread = Spread.of("hpl.product"),  # noqa: B008
     panel_share: Spread = Spread.of("hpl.panel_share"),  # noqa: B008
-    network_gbs: Spread = Spread.of("hpl.network_gbs"),  # noqa: B008
+    network_gbs: Spread | None = None,
     noise: float = PRIORS["hpl.noise"].value,
     machine: Spread | None = None,
     interval: float = 0.9,
@@ -185,8 +207,9 @@ def hpl(
     product, panel_share : Spread
         Part of the `rated` 64-bit peak that the update's products reach, and that a panel's factorisation does. The
         defaults are Frontier's.
-    network_gbs : Spread
-        Bandwidth per device between nodes, one way, GB/s.
+    network_gbs : Spread, optional
+        Bandwidth per device between devices, one way, GB/s; by default that of the device's own links within a node,
+        else Frontier's between nodes (`sending`).
     noise : float
         Standard deviation of the logarithm of the time of one panel.
     machine : Spread, optional
@@ -211,6 +234,7 @@ def hpl(
     check_number("noise", noise, 0, 1, whole=False)
     gpu = find(gpu)
     machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
+    network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
     most = gpu.peak_tflops("fp64") / peak
     spreads = {"product": (product, most), "panel_share": (panel_share, most), "network_gbs": (network_gbs, math.inf)}
     *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
@@ -249,11 +273,11 @@ def hpl(
         f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per device "
         f"of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), which the interval includes"
     )
-    notes = [remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1))]
+    notes = [remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1)), *told]
     if "MI250X" not in gpu.name:
         text = (
             f"the shares of the peak are those of Frontier's MI250X, not measured on {gpu.name}; with "
-            "them eight H100 come out 4.5 % low, El Capitan's MI300A 4.8 % high"
+            "them eight H100 come out 7.3 % high, El Capitan's MI300A 4.8 % high"
         )
         notes.append(remark("score-by-frontier", text, gpu=gpu.name))
     if idle := gpus - grid[0] * grid[1]:
@@ -319,7 +343,7 @@ def kernel(
     number_format: str = "fp64",
     stream: Spread | None = None,
     kernel_share: Spread | None = None,
-    network_gbs: Spread = Spread.of("hpl.network_gbs"),  # noqa: B008
+    network_gbs: Spread | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -337,8 +361,8 @@ def kernel(
         Of the numbers.
     kernel_share : Spread, optional
         Part of a stream's bandwidth that the kernel reaches; by default a judgement (constants.toml).
-    network_gbs : Spread
-        Bandwidth per device between nodes, one way, GB/s; not needed by one device.
+    network_gbs : Spread, optional
+        As for `hpl`; not needed by one device.
 
     Raises
     ------
@@ -360,6 +384,7 @@ def kernel(
         raise ParameterError("number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}")
     word, gpu = _WORDS[number_format], find(gpu)
     stream, own_share = stream or _stream(gpu), kernel_share or Spread.of(f"{name}.reached")
+    network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
     asked = {"stream": (stream, 1.0), "kernel_share": (own_share, 1.0), "network_gbs": (network_gbs, math.inf)}
     part, own_part, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
@@ -377,7 +402,7 @@ def kernel(
     inputs |= {"kernel_share": own_share.median, "network_gbs": network_gbs.median}
     shares = {"memory": float(np.median(memory / (memory + sent))), "network": float(np.median(sent / (memory + sent)))}
     peak = flop / (moved / bandwidth)
-    return _score(name, gpus, peak, flop / seconds, interval, inputs, shares=shares)
+    return _score(name, gpus, peak, flop / seconds, interval, inputs, told, shares)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from flopcast.errors import DataError
 from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
-from flopcast.workloads.known_models import find, names
+from flopcast.workloads.known_models import configured_as, find, names, quantised
 from flopcast.workloads.model_config import from_config
 
 CONFIG = {
@@ -317,10 +317,22 @@ def test_a_name_that_goes_on_otherwise_is_another_model(name: str) -> None:
 )
 def test_names_in_use_mean_the_known_models(name: str, known: str) -> None:
     if known:
-        assert find(name).name == known
+        assert configured_as(find(name).name) == known
     else:
         with pytest.raises(DataError, match="unknown model"):
             find(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("zai-org/GLM-4.6-FP8", "glm-4.6"), ("glm-4.5", "glm-4.5"), ("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
+        ("Llama-3.3-70B-Instruct", "llama-3.3-70b"), ("Qwen3-235B", "qwen3-235b-a22b"),
+    ],
+)  # fmt: skip
+def test_models_of_equal_configuration_keep_the_name_that_was_asked(name: str, title: str) -> None:
+    assert find(name).name == title
+    assert quantised("deepseek-r1-0528") == quantised("deepseek-r1") == ["deepseek-r1-nvfp4"]
 
 
 @pytest.mark.parametrize(

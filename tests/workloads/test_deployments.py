@@ -12,6 +12,7 @@ import pytest
 from flopcast.errors import DataError, FlopcastError, ParameterError, UnknownGPUError
 from flopcast.hardware import GPU, find
 from flopcast.remarks import remark
+from flopcast.report.deployments import deployments_document
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, choose, surest
 from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, prices, quantity
@@ -102,11 +103,10 @@ def test_gpus_that_no_instance_has_are_replicas_of_the_largest_that_divides_them
     assert set(found.ways["replicas"] * found.ways["tp"] * found.ways["dp"]) == {12}
 
 
-def test_ways_that_are_all_too_slow_are_refused_without_limits_and_compared_with_them() -> None:
-    with pytest.raises(
-        DataError, match="no way has room for 4 requests under way and gives each a token within 100 ms"
-    ):
-        choose(asked(concurrency=(4,)), constant(100.0, 110.0))
+def test_ways_that_are_all_slow_are_told_of_without_limits_and_compared_with_them() -> None:
+    slow = choose(asked(concurrency=(4,)), constant(100.0, 110.0))
+    assert set(slow.best["pace_ms"]) == {np.inf}
+    assert deployments_document(slow, 0.9).opening[0].about == "most tokens per GPU at any pace"
     assert choose(asked(concurrency=(4,), tpot_ms=200.0), constant(100.0, 110.0)).best["holds"].iloc[0] > 0.9
 
 
