@@ -63,12 +63,13 @@ _FIGURES = (
     Figure("link_bw_gbs", "all links, one way", "GB/s"),
     Figure("link_bidir_gbs", "all links, both ways", "GB/s"),
     Figure("p2p_uni_gbs", "one pair of GPUs, one way", "GB/s"),
-    Figure("node_gpus", "GPUs of a node", "", "count"),
     Figure("pcie_gen", "PCIe generation", "", "count"),
     Figure("tdp_w", "board power", "W"),
 )
 FIGURES: dict[str, Figure] = {figure.key: figure for figure in _FIGURES}
 """Every figure except the peaks, by key, in the order in which tables show them."""
+NODE = Figure("node_gpus", "GPUs that share links in a node", "", "count")
+"""Of the machine rather than the GPU: it stands in no table of figures."""
 NONPACKED = "fp32_vector_nonpacked"
 """The fp32 vector peak without packed instructions: what code reaches that the compiler could not pack."""
 
@@ -112,6 +113,8 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
             fields.setdefault("peaks", {}).update(_read_peaks(key, value, where))
         elif key in FIGURES:
             fields[key] = _read_figure(key, FIGURES[key], value, where)
+        elif key == NODE.key:
+            fields[key] = _read_figure(key, NODE, value, where)
         elif key in WORDS:
             if not isinstance(value, str):
                 raise DataError(f"{key} must be a text in quotes, got {value!r}", source=where)
@@ -123,7 +126,7 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
                 raise DataError(f"{key} must be a list of texts, got {value!r}", source=where)
             fields[key] = tuple(value)
         else:
-            raise _unknown(key, (*WORDS, *LISTS, *PEAK_TABLES, *FIGURES), where)
+            raise _unknown(key, (*WORDS, *LISTS, *PEAK_TABLES, *FIGURES, NODE.key), where)
     return fields
 
 

@@ -166,6 +166,7 @@ def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     >>> [sending(find("MI300X"), devices)[0].median for devices in (2, 8, 16)]
     [64.0, 448.0, 20.0]
     """
+    check_number("gpus", gpus, 1)
     between = Spread.of("hpl.network_gbs")
     if not 1 < gpus <= (gpu.node_gpus or NODE_GPUS):
         return between, ()

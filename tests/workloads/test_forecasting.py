@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,22 @@ def _answer(**changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("field", ["batch", "input_len", "output_len"])
+def width(**asked: Any) -> float:
+    answer = forecast(asked)
+    return math.log(answer.upper / answer.lower)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "qwen3-235b-a22b", "qwen3-32b"])
+@pytest.mark.parametrize("gpu", ["MI300X", "H200"])
+@pytest.mark.parametrize("work", [{"batch": 1}, {"num_prompts": 500, "kind": "throughput"}], ids=["batch", "requests"])
+def test_less_knowledge_never_narrows_a_forecast(model: str, gpu: str, work: dict[str, Any]) -> None:
+    setting = {"model": model, "gpu": gpu, "gpus": 8, "dtype": "fp8", "input_len": 1024, "output_len": 512, **work}
+    named, unnamed = width(**setting, release="vllm-0.10.0"), width(**setting)
+    assert named <= unnamed * (1 + 1e-9)
+    assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (1 + 1e-9)  # what nodes are joined by
+    assert unnamed <= width(**setting, node_gpus=4) * (1 + 1e-9)
+
+
 def test_more_work_takes_longer(field: str) -> None:
     times = [_answer(**{field: count}).predicted for count in (16, 64, 256)]
     assert times == sorted(times)
