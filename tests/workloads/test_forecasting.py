@@ -36,7 +36,8 @@ def width(**asked: Any) -> float:
 @pytest.mark.parametrize("gpu", ["MI300X", "H200"])
 @pytest.mark.parametrize("work", [{"batch": 1}, {"num_prompts": 500, "kind": "throughput"}], ids=["batch", "requests"])
 def test_less_knowledge_never_narrows_a_forecast(model: str, gpu: str, work: dict[str, Any]) -> None:
-    setting = {"model": model, "gpu": gpu, "gpus": 8, "dtype": "fp8", "input_len": 1024, "output_len": 512, **work}
+    setting = {"model": model, "gpu": gpu, "gpus": 8, "tp": 8, "dtype": "fp8", **work}
+    setting |= {"input_len": 1024, "output_len": 512}
     named, unnamed = width(**setting, release="vllm-0.10.0"), width(**setting)
     assert named <= unnamed * (1 + 1e-9)
     assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (1 + 1e-9)  # what nodes are joined by
