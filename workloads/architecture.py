@@ -165,7 +165,7 @@ class Architecture:
                 if isinstance(value, int) and not isinstance(value, bool):
                     needed = name in ("layers", "heads", "kv_heads", "head_dim", "experts", "width", "into", "inner")
                     check(self.name, name, value, least=int(needed))
-            if part.layers > self.layers:
+            if part.layers > 2 * self.layers:  # a layer may have two of a kind
                 raise DataError(f"{self.name}: {part.layers} of its {self.layers} layers are said to be of one kind")
         for one in self.attention:
             if one.heads % one.kv_heads:

@@ -1,12 +1,13 @@
 """What a Hugging Face ``config.json`` says of a model: its layers, and the number formats of its weights.
 
-What a configuration leaves out follows from its ``model_type``, as in the classes of transformers: whether the
-feed-forward part is gated, whether the embedding is the output matrix too, how many heads have keys, which layers
-have experts or see a window. Of a model of several parts (``text_config``) it is the language model. Layers are read
-from ``layer_types``, ``block_configs``, ``hybrid_override_pattern`` and the like; the formats of weights from
+What a configuration leaves out follows from its ``model_type``, as in transformers (`model_types`): the class's
+defaults, whether the feed-forward part is gated, which layers have experts or see a window. Of a model of several parts
+(``text_config``) it is the language model. Layers are read from ``layer_types``, ``per_layer_config``,
+``linear_attn_config``, ``block_configs``, ``hybrid_override_pattern`` and the like; the formats of weights from
 ``quantization_config`` or the contents of ``hf_quant_config.json`` (FP8, MXFP4, compressed-tensors, ModelOpt, Quark,
-AWQ, GPTQ, bitsandbytes). A value that is not understood, and what is known not to be forecast, is refused by its key.
-Of a type that is not known (`_KNOWN`) a remark says so, and which keys were not looked at.
+AWQ, GPTQ, bitsandbytes). A value that is not understood, a key that says something of the layers and that nobody looked
+at, and what is known not to be forecast, is refused by its key. Other keys that nobody looked at, and a type that is
+not known, are named in a remark.
 """
 
 from __future__ import annotations
@@ -19,52 +20,88 @@ from typing import Any, Final
 
 from ..errors import DataError, few
 from ..remarks import Remark, remark
+from . import model_types
 from .architecture import PARTS, Architecture, Attention, Dense, Latent, Mixture, Recurrent, check
+from .model_types import ModelType
 
-_UNGATED: Final = {
-    "bert", "bloom", "camembert", "codegen", "electra", "esm", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox",
-    "gptj", "mpnet", "mpt", "nemotron", "nemotron_h", "opt", "persimmon", "phi", "refinedweb", "refinedwebmodel",
-    "roberta", "starcoder2", "xglm", "xlm-roberta",
-}  # fmt: skip
-"""Types whose feed-forward part has two matrices, whatever the activation; ``model_type`` in small letters."""
-_GATED: Final = (
-    "gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "modernbert", "recurrent_gemma",
-)  # fmt: skip
-"""Types that have three with an activation that elsewhere means two."""
+_UNGATED: Final = {"refinedweb", "refinedwebmodel"}
+"""Types that transformers has no class for, and whose feed-forward part has two matrices."""
 _ENCODERS: Final = {
     "bert", "camembert", "deberta", "deberta-v2", "electra", "ernie", "esm", "luke", "modernbert", "mpnet",
     "nomic_bert", "roberta", "xlm-roberta",
 }  # fmt: skip
-_TIED: Final = (
-    "bert", "bloom", "bart", "cohere", "falcon", "gemma", "gpt2", "gpt_bigcode", "gpt_neo", "mpt", "opt", "roberta",
-    "starcoder2", "xglm", "xlm", "camembert", "deberta", "electra", "modernbert", "mpnet", "nomic", "recurrent_gemma",
-    "refinedweb", "chatglm", "dbrx", "ernie", "esm", "luke", "smollm", "lfm2", "t5", "ctrl", "xmod", "exaone",
-)  # fmt: skip
-"""How types begin whose output matrix is the embedding where the configuration does not say."""
-_KNOWN: Final = {
-    *_UNGATED, *_GATED, *_ENCODERS, "apertus", "arcee", "baichuan", "chatglm", "cohere", "cohere2", "dbrx", "deepseek",
-    "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "glm",
-    "glm4", "glm4_moe", "glm_moe_dsa", "gpt_oss", "granite", "granitemoe", "granitemoeshared", "helium",
-    "hunyuan_v1_dense", "hunyuan_v1_moe", "internlm", "internlm2", "internlm3", "kimi_k2", "kimi_k25", "llama",
-    "llama4", "mimo", "mimo_v2_flash", "minicpm", "minicpm3", "minimax_m2", "minimax_m3", "minimax_m3_vl", "ministral",
-    "ministral3", "mistral", "mistral3", "mixtral", "nemotron-nas", "olmo", "olmo2", "olmo3", "olmoe", "phi3", "phimoe",
-    "qwen", "qwen2", "qwen2_5_vl", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe",
-    "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "seed_oss", "smollm3", "stablelm", "step3p7", "xmod",
+_TIED: Final = ("refinedweb", "chatglm", "nomic")
+"""Types that transformers has no class for, and whose output matrix is the embedding where nothing says otherwise."""
+_TIED_WITHIN: Final = {
+    "aria", "idefics2", "idefics3", "llava", "llava_next", "llava_next_video", "llava_onevision", "perception_lm",
+    "qwen2_audio", "smolvlm", "video_llava", "vipllava",
 }  # fmt: skip
-"""Types whose layers are what their keys say; that of a language model alone, ``_text``, is as its whole."""
+"""Types of several parts whose classes tie the matrices where either the whole or its language model says so."""
+_KNOWN: Final = {
+    "baichuan", "chatglm", "deepseek", "exaone", "internlm", "internlm2", "kimi_k2", "mimo", "minicpm", "minimax_m3",
+    "minimax_text_01", "nemotron-nas", "nomic_bert", "qwen", "refinedweb", "refinedwebmodel", "step3p5", "step3p7",
+}  # fmt: skip
+"""Types whose layers are what their keys say, and that transformers has no class for under this name."""
+_MISREAD: Final = {
+    "albert": "layers that share their weights",
+    "big_bird": "embeddings of positions as large as layers",
+    "blip_text_model": "layers of cross attention",
+    "blt": "a model of bytes in several stages",
+    "cpmant": "embeddings of prompts",
+    "doge": "a mixture of many small experts",
+    "evolla": "layers of cross attention",
+    "falcon_mamba": "a state space of another kind than Mamba-2",
+    "fnet": "layers of Fourier transforms",
+    "git": "an encoder of images within",
+    "hrm_text": "layers that a token passes several times",
+    "idefics": "layers of cross attention",
+    "jetmoe": "attention of experts",
+    "kosmos_2_5_text_model": "layers of cross attention",
+    "kyutai_speech_to_text": "codebooks",
+    "layoutlm": "embeddings of places",
+    "longformer": "projections for global attention besides",
+    "luke": "embeddings of entities",
+    "mamba": "a state space of another kind than Mamba-2",
+    "mamba2": "layers of a state space alone",
+    "mobilebert": "bottlenecks in every layer",
+    "moshi": "codebooks",
+    "reformer": "layers that share their weights",
+    "roc_bert": "embeddings of shapes",
+    "rwkv": "recurrent layers of another kind",
+    "squeezebert": "convolutions of groups",
+    "tapas": "embeddings of tables",
+    "trocr": "layers of cross attention",
+    "ultrabert": "embeddings of positions as large as layers",
+    "xlnet": "attention to relative positions",
+    "xlstm": "recurrent layers of another kind",
+    "yoso": "embeddings of positions as large as layers",
+    "zamba2": "layers that share their weights",
+}  # fmt: skip
+"""Types whose layers are made of what no key tells."""
 _HARMLESS: Final = re.compile(
     r"token|dropout|pdrop|drop_rate|init|rope|rotary|norm|epsilon|_eps$|bias|dtype|version|cache|^_|auto_map"
     r"|position|partial_|scal|softcap|logit|loss|aux|router|problem_type|label|vision|audio|image|video|mtp|nextn"
-    r"|penalty|num_beam|^architectures$|^(text|llm|language|speech|quantization|compression|generation|attn|ffn)_config$"
+    r"|penalty|num_beam|multiplier|activation|^architectures$"
+    r"|^(text|llm|language|speech|quantization|compression|generation|attn|ffn)_config$"
     r"|^(pretraining_tp|use_sliding_window|sliding_window|max_window_layers|max_sequence_length|hidden_act|mlp_type)$"
     r"|^(n_group|topk_group|topk_method|scoring_func|ep_size|ignore_index|temperature|top_k|top_p|typical_p|do_sample)$"
     r"|^((min|max)_length|num_return_sequences|early_stopping|output_(attentions|hidden_states)|return_dict)$"
-    r"|^(chunk_size_feed_forward|is_decoder|pruned_heads)$"
+    r"|^(chunk_size_feed_forward|is_decoder|pruned_heads|model_type|transformers_version|attention_method)$"
+    r"|^(time_step_\w+|mamba_chunk_size|mamba_d_conv|mamba_expand|moe_renormalize|num_expert_group|use_grouped_topk|mla_use_nope)$"
+    r"|^(attn_type|attn_impl|ffn_act_fn|number_of_conv_states|pooler_hidden_size|shared_expert_sink)$"
+    r"|^(swiglu_(alpha|limits?|limits_shared)|output_gate_type|frame_size|embedding_fraction|alibi|languages)$"
+    r"|^((eos|pad|bos|unk|mask)_index)$"
+    r"|^(full_attn|linear_attn|mlp)_(alpha|beta)_factor$|^(block_size|projector_hidden_size|out_hidden_size)$"
+    r"|^(attn_implementation|use_flash_attn|conv_kernel|linear_conv_kernel_dim|qk_head_dim|\w*hidden_act(ivation)?)$"
 )
 """Keys that change neither how many weights a layer has, nor what it reads."""
+_STRUCTURAL: Final = re.compile(
+    r"attn|attention|mixer|mamba|ssm|expert|moe|linear_|conv|recurr|lora_|_lora|latent|head|_layers$|layer_types"
+    r"|block_types|pattern|window|sparse|state_size|loops|cycles|intermediate|ffn|mlp|hidden|index_|per_layer"
+)
+"""Words of keys that say what layers are made of: a model with such a key that nobody looked at is refused."""
 _ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act")
 _REFUSED: Final = {
-    "mamba_d_state": "a state space of another kind than Mamba-2",
     "ssm_cfg": "a state space of another kind than Mamba-2",
     "compress_ratios": "attention to compressed keys",
     "attn_res_block_size": "attention over earlier layers",
@@ -74,9 +111,15 @@ _REFUSED: Final = {
     "num_kv_shared_layers": "layers that share keys and values",
     "use_double_wide_mlp": "feed-forward parts of two widths",
     "cross_attention_layers": "layers of cross attention",
+    "add_cross_attention": "layers of cross attention",
     "lru_width": "recurrent layers of another kind",
 }
 """Keys of what is not counted, where they hold anything but 0 or false."""
+_SIZES: Final = {
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "n_embd", "n_layer",
+    "n_head", "d_model", "n_layers", "n_heads", "num_layers", "ffn_dim",
+}  # fmt: skip
+"""Keys that only a part of a model may omit: of a whole model transformers writes them in any case."""
 
 
 def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
@@ -92,14 +135,14 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     """
     given = _Config.of(config, name)
     kind, stated = given.kind, given.fields
-    activation = str(next((stated[key] for key in _ACTIVATIONS if stated.get(key)), "silu")).lower()
-    gated = kind.startswith(_GATED) or "glu" in activation or activation in ("silu", "swish")
     causal = kind not in _ENCODERS and not any(str(one).endswith("ForMaskedLM") for one in given.architectures)
+    if (given.type and given.type.masked) or stated.get("use_bidirectional_attention") is True:
+        causal = False
     blocks = _Blocks.of(given)
     formats, cache = formats_of(given.quantization, given.title, blocks.layers)
     if stated.get("expert_dtype"):
         formats["experts"] = str(stated["expert_dtype"]).lower()
-    found = Architecture(
+    architecture = Architecture(
         name=given.title,
         hidden=given.number(*_HIDDEN),
         layers=blocks.layers,
@@ -109,26 +152,70 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
         recurrent=blocks.recurrent,
         dense=blocks.dense,
         mixture=blocks.mixture,
-        gated=gated and kind not in _UNGATED,
+        gated=_gated(given),
         causal=causal,
-        tied=bool(stated.get("tie_word_embeddings", kind.startswith(_TIED))),
+        tied=given.tied,
         formats=formats,
         kv_format=cache,
     )
-    return replace(found, remarks=tuple(_remarks(given)))
+    return replace(architecture, remarks=tuple(_remarks(given, causal)))
 
 
-def _remarks(config: _Config) -> Iterator[Remark]:
-    """Yield that the type is not known, with the keys that say something and that nobody looked at."""
+def _gated(config: _Config) -> bool:
+    """Return whether feed-forward parts have three matrices: as the class has them, else by the activation."""
+    if config.type and config.type.gated is not None:
+        return config.type.gated
+    activation = str(next(filter(None, map(config.fields.get, _ACTIVATIONS)), "silu")).lower()
+    return config.kind not in _UNGATED and ("glu" in activation or activation in ("silu", "swish"))
+
+
+def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
+    """Yield what is to be said of how a configuration was read.
+
+    Raises DataError: a key that says something of the layers was not looked at.
+    """
+    unread = tuple(_unread(config))
+    for key in unread:
+        if _STRUCTURAL.search(key):
+            raise config.refuse(key, config.fields[key])
+    keys = tuple(key[:40] for key in unread)
+    without = f", without looking at {few(keys)}" if keys else ""
     kind = config.kind
-    if kind.removesuffix("_text") in _KNOWN:
-        return
-    told = f"its model_type {kind[:40]!r} is not known" if kind else "it states no model_type"
-    stated = [str(key)[:40] for key, value in config.fields.items() if value and key not in config.fields.asked]
-    keys = tuple(key for key in stated if not _HARMLESS.search(key))
-    unread = f", without looking at {few(keys)}" if keys else ""
-    text = f"{told}: read as a transformer like Llama{unread}"
-    yield remark("unknown-model-type", text, model_type=kind, keys=keys)
+    if config.type is None and kind.removesuffix("_text") not in _KNOWN:
+        told = f"its model_type {kind[:40]!r} is not known" if kind else "it states no model_type"
+        text = f"{told}: read as a transformer like Llama{without}"
+        yield remark("unknown-model-type", text, model_type=kind, keys=keys)
+    elif keys:
+        yield remark("unread-keys", f"its configuration was read{without}", model_type=kind, keys=keys)
+    if config.fields.defaults_taken:
+        taken = ", ".join(f"{key} = {value}" for key, value in sorted(config.fields.defaults_taken.items()))
+        text = f"its configuration omits {taken}, the default of {kind}"
+        yield remark("class-default", text, keys=tuple(sorted(config.fields.defaults_taken)))
+    if config.fields.get("zero_expert_num"):
+        text = "some of the experts that a token visits give it back as it is: the mean number of others is counted"
+        yield remark("identity-experts", text)
+    if kind == "xmod":
+        yield remark("left-out", "it is counted without the adapters of languages in its layers", model_type=kind)
+    if not causal and not config.tied:
+        text = "it is counted as an encoder, without the output matrix that its tie_word_embeddings = false means"
+        yield remark("encoder-alone", text)
+    if config.others:
+        text = f"it is counted as a language model alone, without {few(config.others)}"
+        yield remark("language-model-alone", text, keys=config.others)
+
+
+def _unread(config: _Config) -> Iterator[str]:
+    """Yield the keys that say something and that nobody looked at, but those that hold the default of their class."""
+    usual = config.type.keys if config.type else {}
+    names = config.type.names if config.type else {}
+    asked = set(config.fields.asked)
+    asked |= {own for name, own in names.items() if name in asked}
+    asked |= {name for name, own in names.items() if own in asked}
+    for key, value in config.fields.items():
+        if not value or key in asked or _HARMLESS.search(str(key)):
+            continue
+        if key not in usual or usual[key] != value:
+            yield str(key)
 
 
 def _context(stated: Mapping[str, Any]) -> int:
@@ -142,15 +229,34 @@ def _context(stated: Mapping[str, Any]) -> int:
 
 
 class _Fields(dict[str, Any]):
-    """Keys and values, and which keys somebody asked for."""
+    """Keys and values, the defaults of their class, which keys somebody asked for, and which sizes were defaults."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
         super().__init__(fields)
+        self.usual = usual
         self.asked = set[str]()
+        self.defaults_taken = dict[str, Any]()
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Return what is stated, else the default of the class, else another."""
         self.asked.add(key)
-        return super().get(key, default)
+        if key in self:
+            return self[key]
+        usual = self.usual.get(key)
+        return default if usual is None else usual
+
+    def changed(self, change: Mapping[str, Any]) -> _Fields:
+        """Return other values of some keys; what is asked of them counts here too."""
+        other = _Fields({**self, **change}, self.usual)
+        other.asked, other.defaults_taken = self.asked, self.defaults_taken
+        return other
+
+
+_LANGUAGE: Final = ("text_config", "llm_config", "language_config")
+_OF_THE_WHOLE: Final = {
+    "architectures", "quantization_config", "compression_config", "quantization", "expert_dtype", "_name_or_path",
+    "is_encoder_decoder", "torch_dtype", "dtype",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -160,25 +266,45 @@ class _Config:
     fields: _Fields
     title: str
     quantization: Mapping[str, Any]
+    type: ModelType | None
+    tied: bool
+    nested: bool  # whether the language model is a part of the configuration
+    others: tuple[str, ...]  # parts that are not the language model
 
     @classmethod
     def of(cls, config: Mapping[str, Any], name: str) -> _Config:
-        fields = dict(config)
-        for part in ("text_config", "llm_config", "language_config", "attn_config", "ffn_config"):
-            if isinstance(inner := fields.get(part), Mapping):
-                fields |= inner
-        title = name or str(fields.get("_name_or_path") or fields.get("model_type") or "the model")
-        for key, what in _REFUSED.items():
-            if fields.get(key) not in (None, False, 0):
-                raise DataError(f"{title}: {key} = {str(fields[key])[:40]}: {what}, which is not forecast")
-        if fields.get("is_encoder_decoder"):
-            raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
+        whole = config.get("thinker_config")
+        whole = whole if isinstance(whole, Mapping) else config
+        part = next((whole[key] for key in _LANGUAGE if isinstance(whole.get(key), Mapping)), None)
+        title = name or str(config.get("_name_or_path") or config.get("model_type") or "the model")
+        fields = dict(whole)
+        if part is not None:
+            if any(part.get(key) is not None for key in _HIDDEN) or not any(whole.get(key) for key in _HIDDEN):
+                fields = {key: value for key, value in whole.items() if key in _OF_THE_WHOLE}
+                fields.setdefault("model_type", whole.get("model_type"))
+            fields |= part
+        for key in ("attn_config", "ffn_config"):
+            if isinstance(inner := fields.get(key), Mapping):
+                fields |= {name: value for name, value in inner.items() if name not in ("model_type", "hidden_size")}
+        kind = str(fields.get("model_type") or "").lower()
+        facts = model_types.find(kind) or model_types.find(f"{kind}_text")
+        if facts and facts.language:
+            facts = model_types.find(facts.language)
+        fields = _Fields(_usual_names(fields, facts), facts.keys if facts else {})
+        _refuse_what_is_not_counted(fields, title, kind)
         quantization: Mapping[str, Any] = {}
         for key in ("quantization_config", "compression_config", "quantization"):
-            if isinstance(found := fields.get(key), Mapping):
-                quantization = found
+            if isinstance(method := fields.get(key) or config.get(key), Mapping):
+                quantization = method
                 break
-        return cls(_Fields(fields), title, quantization)
+        others = sorted(key for key, value in whole.items() if _is_another_part(key, value))
+        fields.asked.add("tie_word_embeddings")
+        tied = _tied(whole, part, facts)
+        return cls(fields, title, quantization, facts, tied, part is not None, tuple(others))
+
+    def changed(self, change: Mapping[str, Any]) -> _Config:
+        """Return the configuration of a layer that has other values of some keys."""
+        return replace(self, fields=self.fields.changed(change))
 
     @property
     def architectures(self) -> Sequence[Any]:
@@ -190,10 +316,23 @@ class _Config:
         return str(self.fields.get("model_type") or "").lower()
 
     def number(self, *keys: str, default: int | None = None) -> int:
+        """Return the first of several keys that is stated, else the default of the class, else another.
+
+        Raises DataError: there is none, or the value is no whole number.
+        """
+        fields = self.fields
+        fields.asked.update(keys)  # several keys say the same in other words
         for key in keys:
-            if self.fields.get(key) is not None:
-                self.fields.asked.update(keys)  # others say the same in other words
-                return check(self.title, key, self.fields[key], least=0)
+            if key in fields and fields[key] is not None:
+                return check(self.title, key, fields[key], least=0)
+        if not any(key in fields for key in keys):  # null means something else than the default of the class
+            for key in keys:
+                usual = fields.usual.get(key)
+                if usual is None or (key in _SIZES and not self.nested):
+                    continue
+                if key in _SIZES:
+                    fields.defaults_taken[key] = usual
+                return check(self.title, key, usual, least=0)
         if default is None:
             raise DataError(f"{self.title}: the configuration has no {keys[0]}")
         return default
@@ -213,6 +352,63 @@ class _Config:
         return DataError(f"{self.title}: {key} = {str(value)[:60]!r} is not understood")
 
 
+def _usual_names(fields: Mapping[str, Any], facts: ModelType | None) -> dict[str, Any]:
+    """Return the keys of a configuration under their usual names, where its type has names of its own."""
+    named = dict(fields)
+    for usual, own in (facts.names if facts else {}).items():
+        if own in fields:
+            named.setdefault(usual, fields[own])
+    return named
+
+
+def _refuse_what_is_not_counted(fields: _Fields, title: str, kind: str) -> None:
+    if kind in _MISREAD:
+        raise DataError(f"{title}: model_type = {kind!r}: {_MISREAD[kind]}, which is not forecast")
+    for key, what in _REFUSED.items():
+        if fields.get(key) not in (None, False, 0):
+            raise DataError(f"{title}: {key} = {str(fields.get(key))[:40]}: {what}, which is not forecast")
+    if fields.get("mamba_d_state") and not fields.get("mamba_n_heads"):
+        what = "a state space of another kind than Mamba-2"
+        raise DataError(f"{title}: mamba_d_state = {str(fields['mamba_d_state'])[:40]}: {what}, which is not forecast")
+    embedding = next(
+        (key for key in ("embedding_size", "input_embedding_size", "word_embed_proj_dim") if fields.get(key)), ""
+    )
+    if embedding and fields.get(embedding) != fields.get("hidden_size"):
+        what = "an embedding of another width than the layers"
+        raise DataError(f"{title}: {embedding} = {str(fields.get(embedding))[:40]}: {what}, which is not forecast")
+    if fields.get("zero_expert_num") and kind != "longcat_flash":
+        number = str(fields["zero_expert_num"])[:40]
+        raise DataError(f"{title}: zero_expert_num = {number}: experts without weights, which is not forecast")
+    if fields.get("is_encoder_decoder"):
+        raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
+
+
+def _is_another_part(key: str, value: object) -> bool:
+    """Whether a key holds a part of a model that is not its language model."""
+    described = isinstance(value, Mapping) and any(name in value for name in (*_HIDDEN, "depth", "num_hidden_layers"))
+    return described and key.endswith("_config") and key not in _LANGUAGE
+
+
+def _tied(whole: Mapping[str, Any], part: Mapping[str, Any] | None, facts: ModelType | None) -> bool:
+    """Return whether the output matrix is the embedding.
+
+    What the whole model states goes before what its language model does, for it has the output matrix. Where neither
+    states it, the default of the language model holds, as files were written before transformers 5, then of the whole.
+    """
+    kind = str(whole.get("model_type") or "").lower()
+    outer = whole.get("tie_word_embeddings")
+    inner = part.get("tie_word_embeddings") if part else None
+    if kind in _TIED_WITHIN and part and inner is not None:
+        return bool(outer or inner)
+    for stated in (outer, inner):
+        if stated is not None:
+            return bool(stated)
+    for known in (facts, model_types.find(kind)):
+        if known and known.keys.get("tie_word_embeddings") is not None:
+            return bool(known.keys["tie_word_embeddings"])
+    return kind.startswith(_TIED)
+
+
 @dataclass(frozen=True)
 class _Blocks:
     """What the layers are made of."""
@@ -227,10 +423,13 @@ class _Blocks:
     def of(cls, config: _Config) -> _Blocks:
         stated = config.fields
         pattern = stated.get("hybrid_override_pattern") or stated.get("layers_block_type")
-        if config.kind == "nemotron_h" or pattern:
+        alone = isinstance(pattern, str) or (isinstance(pattern, list) and {"mlp", "moe"} & set(map(str, pattern)))
+        if config.kind == "nemotron_h" or alone:
             return _one_block_a_layer(config, pattern)
         if isinstance(stated.get("block_configs"), list):
             return _searched_blocks(config, stated["block_configs"])
+        if config.kind == "longcat_flash":
+            return _two_blocks_a_layer(config)
         layers = config.number("num_hidden_layers", "n_layer", "n_layers", "num_layers")
         dense, mixture = _feed_forward_of(config, layers)
         attention, recurrent = _mixers_of(config, layers)
@@ -239,27 +438,46 @@ class _Blocks:
 
 def _one_block_a_layer(config: _Config, pattern: object) -> _Blocks:
     """Nemotron-H: each layer is a mixer or a feed-forward part alone, by letter or by word."""
-    words = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+    words = {
+        "M": "mamba", "*": "attention", "-": "mlp", "E": "moe",
+        "linear_attention": "mamba", "full_attention": "attention",
+    }  # fmt: skip
     if not isinstance(pattern, str | list) or not pattern:
         raise config.refuse("hybrid_override_pattern", pattern)
     kinds = Counter(words.get(str(one), str(one)) for one in pattern)
     if unknown := set(kinds) - set(words.values()):
-        raise config.refuse("hybrid_override_pattern", min(unknown))
-    number, recurrent = config.number, list[Recurrent]()
-    if count := kinds["mamba"]:
-        heads, wide, state = number("mamba_num_heads"), number("mamba_head_dim"), number("ssm_state_size")
-        inner = heads * wide
-        into = 2 * inner + 2 * number("n_groups") * state + heads
-        recurrent.append(Recurrent(layers=count, into=into, inner=inner, state=inner * state))
+        key = "hybrid_override_pattern" if config.fields.get("hybrid_override_pattern") else "layers_block_type"
+        raise config.refuse(key, min(unknown))
+    number = config.number
+    recurrent = (_mamba2(config, kinds["mamba"]),) if kinds["mamba"] else ()
     attention = (_attention(config, kinds["attention"]),) if kinds["attention"] else ()
     dense = (Dense(layers=kinds["mlp"], width=number("intermediate_size")),) if kinds["mlp"] else ()
-    mixture = _mixture(config, kinds["moe"], number("intermediate_size")) if kinds["moe"] else None
-    return _Blocks(len(pattern), attention, tuple(recurrent), dense, mixture)
+    mixture = _mixture(config, kinds["moe"], number("intermediate_size", default=0)) if kinds["moe"] else None
+    for key in ("num_hidden_layers", "intermediate_size", *_EXPERTS, *_SHARED, *_VISITED, "moe_intermediate_size"):
+        config.fields.asked.add(key)  # a pattern without such a layer leaves its sizes without a use
+    return _Blocks(len(pattern), attention, recurrent, dense, mixture)
+
+
+def _two_blocks_a_layer(config: _Config) -> _Blocks:
+    """LongCat-Flash (arXiv:2509.01322): two attentions and two dense parts a layer, and a mixture beside them.
+
+    Of the experts that a token visits, some give it back as it is: in the mean as many as their share of all.
+    """
+    number = config.number
+    layers = number("num_layers", "num_hidden_layers")
+    config.fields.asked.add("zero_expert_type")
+    mixture = _mixture(config, layers, number("expert_ffn_hidden_size"))
+    without = number("zero_expert_num", default=0)
+    visited = round(mixture.visited * mixture.experts / (mixture.experts + without))
+    attention = _attention(config, 2 * layers)
+    dense = Dense(layers=2 * layers, width=number("ffn_hidden_size", "intermediate_size"))
+    return _Blocks(layers, (attention,), (), (dense,), replace(mixture, visited=max(visited, 1)))
 
 
 def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
     """Puzzle (arXiv:2411.19146): each layer has its own groups of heads and feed-forward width, or has none of them."""
     hidden, heads = config.number("hidden_size"), config.number("num_attention_heads")
+    config.fields.asked |= {"num_hidden_layers", "num_key_value_heads", "intermediate_size", "head_dim"}
     grouped: Counter[tuple[int, int]] = Counter()
     widths: Counter[int] = Counter()
     for block in blocks:
@@ -288,60 +506,187 @@ def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
     return _Blocks(len(blocks), attention, (), dense, None)
 
 
+_FULL: Final = {
+    "full_attention", "attention", "global", "deepseek_sparse_attention", "indexed_attention",
+}  # fmt: skip
+_NEAR: Final = {"sliding_attention", "chunked_attention", "local"}
+_STATES: Final = {"linear_attention", "mamba", "mamba2"}
+_OF_ONE_LAYER: Final = {
+    "head_dim", "num_attention_heads", "num_key_value_heads", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim",
+    "qk_rope_head_dim", "v_head_dim",
+}  # fmt: skip
+"""Keys that ``per_layer_config`` may change."""
+
+
 def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tuple[Recurrent, ...]]:
+    """Return the attentions and the recurrent mixers of all layers."""
     number = config.number
-    kinds = Counter(_mixer_kinds(config, layers))
-    full = kinds.pop("full_attention", 0) + kinds.pop("deepseek_sparse_attention", 0)
-    linear = kinds.pop("linear_attention", 0)
-    near = kinds.pop("sliding_attention", 0) + kinds.pop("chunked_attention", 0)
-    if kinds:
-        raise config.refuse("layer_types", next(iter(kinds)))
-    attention, recurrent = list[Attention](), list[Recurrent]()
-    window = number("sliding_window", "attention_chunk_size", "sliding_window_size", default=0) if near else 0
-    if near and not window:
-        raise DataError(f"{config.title}: the configuration has no sliding_window for its {near} layers of it")
-    if full:
-        one = _attention(config, full)
-        types = config.listed("indexer_types", layers) if one.index_heads else None
-        if types and (own := types.count("full")) < full:  # the others look where the last of these did
-            attention.append(replace(one, layers=own))
-            one = replace(one, layers=full - own, index_heads=0, index_dim=0)
-        attention.append(one)
-    if near:
-        attention.append(_attention(config, near, window))
-    if linear:
-        keys = number("linear_num_key_heads") * number("linear_key_head_dim")
-        heads, wide = number("linear_num_value_heads"), number("linear_value_head_dim")
-        inner = heads * wide  # queries, keys, values, the gate of the result, and two figures per head
-        state = heads * wide * number("linear_key_head_dim")
-        recurrent.append(Recurrent(layers=linear, into=2 * keys + 2 * inner + 2 * heads, inner=inner, state=state))
-    return tuple(attention), tuple(recurrent)
+    alike: Counter[tuple[str, tuple[tuple[str, Any], ...]]] = Counter()
+    changes = _changes_by_layer(config, layers)
+    for place, kind in enumerate(_mixer_kinds(config, layers)):
+        alike[kind, changes.get(place, ())] += 1
+    full, near, recurrent = list[Attention](), list[Attention](), list[Recurrent]()
+    config.fields.asked |= {"num_attention_heads", "num_key_value_heads", "head_dim"}  # no layer may have attention
+    beside = config.kind == "falcon_h1"  # every layer has an attention and a state space
+    for (kind, change), count in alike.items():
+        one = config.changed(dict(change))
+        if kind in _FULL or (kind == "hybrid" and beside):
+            full += _attentions_to_all(one, count, layers)
+        elif kind in _NEAR:
+            keys = ("sliding_window", "attention_chunk_size", "sliding_window_size", "window_size", "local_attention")
+            window = number(*keys, default=0)
+            if not window:
+                raise DataError(f"{config.title}: the configuration has no sliding_window for its {count} layers of it")
+            near.append(_attention(one, count, window))
+        elif kind in _STATES:
+            recurrent.append(_recurrent(one, count))
+        elif kind == "conv" and config.fields.get("conv_L_cache"):
+            hidden = number(*_HIDDEN)
+            taps = number("conv_L_cache")
+            recurrent.append(Recurrent(layers=count, into=3 * hidden, inner=hidden, state=taps * hidden))
+        else:
+            raise config.refuse("layer_types", kind)
+    if beside:
+        recurrent.append(_mamba2(config, layers))
+    return (*full, *near), tuple(recurrent)
+
+
+def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attention]:
+    """Return the attention of layers without a window: of those that share an index, the others have none."""
+    attention = _attention(config, count)
+    types = config.listed("indexer_types", layers) if attention.index_heads else None
+    if types:
+        config.fields.asked |= {"index_skip_topk_offset", "index_topk_freq", "index_topk_pattern"}
+    if types and (own := types.count("full")) < count:  # the others look where the last of these did
+        others = replace(attention, layers=count - own, index_heads=0, index_dim=0)
+        return [replace(attention, layers=own), others]
+    return [attention]
+
+
+def _changes_by_layer(config: _Config, layers: int) -> dict[int, tuple[tuple[str, Any], ...]]:
+    """Return what ``per_layer_config`` changes of each layer, which it names by its number."""
+    given = config.fields.get("per_layer_config")
+    changes: dict[int, tuple[tuple[str, Any], ...]] = {}
+    for name, change in given.items() if isinstance(given, Mapping) else ():
+        if not str(name).isdecimal() or int(name) >= layers or not isinstance(change, Mapping):
+            raise config.refuse("per_layer_config", {name: change})
+        for key in change:
+            if key not in _OF_ONE_LAYER:
+                raise config.refuse(f"per_layer_config: {key}", change[key])
+        changes[int(name)] = tuple(sorted(change.items()))
+    return changes
+
+
+def _recurrent(config: _Config, layers: int) -> Recurrent:
+    """Return the mixers that keep a state: Gated DeltaNet, Kimi Delta Attention, lightning attention or Mamba-2."""
+    number, stated = config.number, config.fields
+    if stated.get("mamba_n_heads") or stated.get("mamba_num_heads"):
+        return _mamba2(config, layers)
+    if stated.get("linear_num_value_heads") or stated.get("linear_num_key_heads"):
+        key_heads, key_dim = number("linear_num_key_heads"), number("linear_key_head_dim")
+        heads, value_dim = number("linear_num_value_heads"), number("linear_value_head_dim")
+        inner = heads * value_dim  # queries, keys, values, the gate of the result, and two figures per head
+        into = 2 * key_heads * key_dim + 2 * inner + 2 * heads
+        return Recurrent(layers=layers, into=into, inner=inner, state=inner * key_dim)
+    delta = stated.get("linear_attn_config")
+    delta = delta if isinstance(delta, Mapping) else {}
+    if delta or stated.get("linear_num_heads"):
+        return _delta_attention(config, layers, delta)
+    if config.kind.startswith("minimax"):
+        heads = number("num_attention_heads")
+        wide = number("head_dim", default=number(*_HIDDEN) // max(heads, 1))
+        inner = heads * wide  # queries, keys, values, the gate of the result (arXiv:2501.08313)
+        return Recurrent(layers=layers, into=4 * inner, inner=inner, state=inner * wide)
+    raise config.refuse("layer_types", "linear_attention")
+
+
+def _delta_attention(config: _Config, layers: int, stated: Mapping[str, Any]) -> Recurrent:
+    """Kimi Delta Attention (arXiv:2510.26692): queries, keys, values, a figure per head, and two gates.
+
+    The gates go through the width of one head but in Ling 2.5 and its like; the matrices behind that are left out.
+    """
+    known = {"head_dim", "num_heads", "short_conv_kernel_size", "full_attn_layers", "kda_layers"}
+    for key in stated:
+        if key not in known:
+            raise config.refuse(f"linear_attn_config: {key}", stated[key])
+    wide = stated.get("head_dim") or config.number("linear_head_dim")
+    heads = stated.get("num_heads") or config.number("linear_num_heads")
+    wide = check(config.title, "linear_attn_config: head_dim", wide, least=1)
+    heads = check(config.title, "linear_attn_config: num_heads", heads, least=1)
+    inner = heads * wide
+    gates = 2 * inner if config.kind.startswith("bailing") else 2 * wide
+    return Recurrent(layers=layers, into=3 * inner + gates + heads, inner=inner, state=inner * wide)
+
+
+def _mamba2(config: _Config, layers: int) -> Recurrent:
+    """Mamba-2 (arXiv:2405.21060): the input, its gate, the two matrices of each group, and a step per head."""
+    number = config.number
+    heads = number("mamba_n_heads", "mamba_num_heads")
+    config.fields.asked |= {"mamba_d_head", "mamba_d_ssm"}
+    wide = config.fields.get("mamba_d_head")
+    if wide in (None, "auto"):
+        wide = config.fields.get("mamba_head_dim")
+    if wide is not None:
+        inner = heads * check(config.title, "mamba_d_head", wide, least=1)
+    else:
+        inner = number("mamba_d_ssm", default=0) or number("mamba_expand", "expand") * number(*_HIDDEN)
+    state = number("mamba_d_state", "ssm_state_size")
+    into = 2 * inner + 2 * number("mamba_n_groups", "n_groups") * state + heads
+    return Recurrent(layers=layers, into=into, inner=inner, state=inner * state)
+
+
+_KINDS: Final = ("layer_types", "layers_block_type", "attention_layers")
+_LAYOUTS: Final = {
+    "attention_types", "attn_layer_indices", "full_attention_interval", "full_attn_idxs", "global_attn_every_n_layers",
+    "hybrid_layer_pattern", "layer_group_size", "local_layer_ids", "no_rope_layers", "sliding_window_pattern",
+    "no_rope_layer_interval",
+}  # fmt: skip
+"""Keys that say nothing besides a list with the kind of each layer."""
 
 
 def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
     """Yield how each layer mixes tokens, in the words of ``layer_types``."""
     stated, kind = config.fields, config.kind
-    if listed := config.listed("layer_types", layers):
+    if listed := next(filter(None, (config.listed(key, layers) for key in _KINDS)), None):
+        stated.asked |= _LAYOUTS
         yield from map(str, listed)
+        return
+    delta = stated.get("linear_attn_config")
+    if isinstance(delta, Mapping):
+        yield from _delta_kinds(config, delta, layers)
         return
     if "linear_num_value_heads" in stated:
         every = config.number("full_attention_interval", default=4)
         yield from ("linear_attention" if (place + 1) % every else "full_attention" for place in range(layers))
         return
-    if (listed := config.listed("attn_type_list", layers)) and set(listed) != {1}:
-        raise config.refuse("attn_type_list", sorted(set(listed)))
+    if kind == "bamba":
+        places = stated.get("attn_layer_indices") or []
+        yield from ("full_attention" if place in places else "mamba" for place in range(layers))
+        return
+    if listed := config.listed("attn_type_list", layers):
+        if set(listed) - {0, 1} or (0 in listed and not kind.startswith("minimax")):
+            raise config.refuse("attn_type_list", sorted(set(map(str, listed))))
+        yield from ("full_attention" if one else "linear_attention" for one in listed)
+        return
     if listed := config.listed("hybrid_layer_pattern", layers):
         yield from ("sliding_attention" if one else "full_attention" for one in listed)
+        return
+    if places := stated.get("full_attn_idxs"):
+        yield from ("full_attention" if place in places else "conv" for place in range(layers))
         return
     windows = stated.get("sliding_window") and stated.get("use_sliding_window", True)
     every = 0
     if windows:
-        default = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}.get(kind, 0)
-        every = config.number("sliding_window_pattern", "_sliding_window_pattern", default=default)
-    elif stated.get("attention_chunk_size"):
-        every = 4
+        every = config.number("sliding_window_pattern", "_sliding_window_pattern", default=0)
+    cycle = config.type.cycle if config.type else None
     if every:
         yield from ("full_attention" if (place + 1) % every == 0 else "sliding_attention" for place in range(layers))
+    elif cycle is not None and not (cycle and set(cycle) <= (_FULL if windows else _FULL | _NEAR)):
+        if not cycle:
+            raise DataError(f"{config.title}: the configuration has no layer_types")
+        yield from (cycle[place % len(cycle)] for place in range(layers))
+    elif stated.get("attention_chunk_size"):
+        yield from ("chunked_attention" if (place + 1) % 4 else "full_attention" for place in range(layers))
     elif windows:
         above = config.number("max_window_layers", default=0) if kind.startswith("qwen") else 0
         yield from ("sliding_attention" if place >= above else "full_attention" for place in range(layers))
@@ -349,11 +694,23 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         yield from ["full_attention"] * layers
 
 
+def _delta_kinds(config: _Config, stated: Mapping[str, Any], layers: int) -> Iterator[str]:
+    """Yield the mixers of ``linear_attn_config``, which numbers layers from 1."""
+    full, linear = (stated.get(key) for key in ("full_attn_layers", "kda_layers"))
+    if not isinstance(full, list) or not isinstance(linear, list):
+        raise config.refuse("linear_attn_config", dict(stated))
+    for place in range(1, layers + 1):
+        if (place in full) == (place in linear):
+            raise config.refuse("linear_attn_config: kda_layers", linear)
+        yield "full_attention" if place in full else "linear_attention"
+
+
 def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     """Return the attention of so many layers; those of a window may have heads of their own."""
     stated, number = config.fields, config.number
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
+        config.fields.asked |= {"head_dim", "qk_head_dim", "num_key_value_heads", "v_head_dim"}
         latent = Latent(
             query_rank=number("q_lora_rank", default=0),
             cache_rank=number("kv_lora_rank"),
@@ -379,14 +736,18 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         blocks, size, index_heads, index_dim = (check(config.title, key, sparse.get(key), least=1) for key in keys)
         picked = blocks * size
     own = "swa_" if window else ""
-    heads = number(f"{own}num_attention_heads", default=heads)
+    if window:
+        heads = number("swa_num_attention_heads", "num_sliding_attention_heads", default=heads)
+    config.fields.asked.add("num_sliding_attention_heads")
     head_dim = number("head_dim", "attention_head_dim", "kv_channels", default=number(*_HIDDEN) // max(heads, 1))
     kv_heads = _key_heads(config, heads)
     if window:
-        kv_heads = number("swa_num_key_value_heads", default=kv_heads)
+        twice = config.kind == "mimo_v2_flash"  # whose class gives a window twice the heads with keys
+        kv_heads = number("swa_num_key_value_heads", default=2 * kv_heads if twice else kv_heads)
         head_dim = number("swa_head_dim", default=head_dim)
     else:
-        head_dim = number("global_head_dim", default=head_dim)
+        wider = config.kind.startswith("gemma4") and not stated.get("per_layer_config")
+        head_dim = number("global_head_dim", default=512 if wider else head_dim)  # as the classes of Gemma 4 have it
         kv_heads = number("num_global_key_value_heads", default=kv_heads)
     return Attention(
         layers=layers,
@@ -396,7 +757,7 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         value_dim=number(f"{own}v_head_dim", "v_head_dim", default=0),
         window=window,
         picked=picked,
-        gated=bool(stated.get("attn_output_gate", config.kind == "qwen3_next")),
+        gated=bool(stated.get("attn_output_gate", config.type is not None and config.type.attention_gate)),
         one_projection=bool(stated.get("attention_k_eq_v")) and not window,
         index_heads=index_heads,
         index_dim=index_dim,
@@ -405,8 +766,11 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
 
 def _key_heads(config: _Config, heads: int) -> int:
     stated, several = config.fields, ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
+    config.fields.asked |= {"num_key_value_heads", "num_kv_heads"}
     if config.kind == "falcon" and not stated.get("new_decoder_architecture"):
         return 1 if stated.get("multi_query", True) else heads  # num_kv_heads is written, and not looked at
+    if config.kind == "falcon":
+        return config.number("num_kv_heads", default=heads)
     if stated.get("multi_query") and not any(stated.get(name) for name in several):
         return 1
     known = () if stated.get("multi_query_attention") is False else several
@@ -418,7 +782,7 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
     number, stated = config.number, config.fields
     hidden = number(*_HIDDEN)
     experts = number(*_EXPERTS, default=0)
-    width = number("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", default=4 * hidden)
+    width = _width(config, hidden)
     if not experts:
         return (Dense(layers=layers, width=width),), None
     with_experts = [bool(one) for one in _experts_by_layer(config, layers)]
@@ -430,8 +794,35 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
     return (Dense(layers=layers - count, width=width),) if layers > count else (), mixture
 
 
+def _width(config: _Config, hidden: int) -> int:
+    """Return the inner width of dense feed-forward parts."""
+    number, stated = config.number, config.fields
+    times = stated.get("expansion_ratio")
+    usual = times * hidden if isinstance(times, int) else 4 * hidden
+    keys = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "block_ff_dim", "dff", "hidden_dim")
+    width = number(*keys, default=usual)
+    if config.kind == "lfm2" and stated.get("block_auto_adjust_ff_dim"):
+        step, factor = number("block_multiple_of"), stated.get("block_ffn_dim_multiplier")
+        if not isinstance(factor, int | float) or not 0 < factor < 1000 or not step:
+            raise config.refuse("block_ffn_dim_multiplier", factor)
+        width = -(-int(factor * (2 * width // 3)) // step) * step
+    return width
+
+
 _HIDDEN: Final = ("hidden_size", "n_embd", "n_embed", "d_model")
 _EXPERTS: Final = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+_VISITED: Final = (
+    "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
+    "top_k_experts",
+)  # fmt: skip
+_SHARED: Final = (
+    "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
+    "shared_experts_intermediate_size", "shared_intermediate_size",
+)  # fmt: skip
+
+
+_EVERY: Final = ("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", "moe_layer_interval")
+_FIRST: Final = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
 
 
 def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
@@ -441,9 +832,11 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
         if unknown := set(map(str, listed)) - {"dense", "sparse"}:
             raise config.refuse("mlp_layer_types", min(unknown))
         yield from (one == "sparse" for one in listed)
+        stated.asked |= {*_EVERY, *_FIRST, "mlp_only_layers", "moe_layers", "moe_layers_enum", "moe_layer_end_index"}
         return
     if listed := config.listed("moe_layer_freq", layers):
         yield from listed
+        stated.asked |= {*_EVERY, *_FIRST}
         return
     named = stated.get("moe_layers") or stated.get("moe_layers_enum")
     if isinstance(named, str):
@@ -451,10 +844,11 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
     if isinstance(named, list) and named:
         yield from (place in named for place in range(layers))
         return
-    keys = ("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", "moe_layer_interval")
-    every = number(*keys, default=1) or 1
-    first = number("first_k_dense_replace", "moe_layer_start_index", default=0)
-    last = number("moe_layer_end_index", default=layers - 1)
+    every = number(*_EVERY, default=1) or 1
+    first = number(*_FIRST, default=config.type.first_dense if config.type else 0)
+    last = layers - 1  # which -1 means too
+    if stated.get("moe_layer_end_index") not in (None, -1):
+        last = number("moe_layer_end_index")
     plain = stated.get("mlp_only_layers")
     plain = plain if isinstance(plain, list) else []
     yield from (first <= place <= last and (place + 1) % every == 0 and place not in plain for place in range(layers))
@@ -467,22 +861,18 @@ def _mixture(config: _Config, layers: int, width: int) -> Mixture:
     several = stated.get("moe_intermediate_size")
     if isinstance(several, list):
         raise config.refuse("moe_intermediate_size", several)
-    whole = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim")
-    shared = number(*whole, "shared_intermediate_size", default=0)
+    shared = number(*_SHARED, default=0)
+    stated.asked |= {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}
     if not shared:
         count = number("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0)
         shared = (1 if config.kind.startswith("llama4") else count) * width
-    visited = (
-        "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
-        "top_k_experts",
-    )  # fmt: skip
     return Mixture(
         layers=layers,
         experts=number(*_EXPERTS),
-        visited=number(*visited, default=0),
+        visited=number(*_VISITED),
         width=width,
         shared=shared,
-        inputs=number("moe_latent_size", "routed_expert_hidden_size", default=0),
+        inputs=number("moe_latent_size", "moe_hidden_size", "routed_expert_hidden_size", default=0),
     )
 
 
