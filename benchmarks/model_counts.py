@@ -156,11 +156,13 @@ def counted(transformers: Any, kind: str, names: list[str]) -> Iterator[dict[str
         return
     fewer = {}
     for layers in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
-        if any(field.name == layers and (field.default or 0) > LAYERS for field in dataclasses.fields(config)):
+        if (keys(config).get(layers) or 0) > LAYERS:
             fewer = {layers: LAYERS}
     before = None
     for change in ({}, *changes(keys(config), fewer)):
         weights = shapes(transformers, names[0], kind, **fewer, **change)
+        if any(ELSEWHERE.search(name) for name in weights):
+            return
         total = sum(math.prod(shape) for shape in weights.values())
         if not weights or (change and total == before):
             continue

@@ -324,7 +324,10 @@ class _Config:
         fields.asked.update(keys)  # several keys say the same in other words
         for key in keys:
             if key in fields and fields[key] is not None:
-                return check(self.title, key, fields[key], least=0)
+                value = fields[key]
+                if isinstance(value, list) and len(value) > 1 and value.count(value[0]) == len(value):
+                    value = value[0]  # a value per layer, the same in all of them
+                return check(self.title, key, value, least=0)
         if not any(key in fields for key in keys):  # null means something else than the default of the class
             for key in keys:
                 usual = fields.usual.get(key)
@@ -711,12 +714,13 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
         config.fields.asked |= {"head_dim", "qk_head_dim", "num_key_value_heads", "v_head_dim"}
+        usual = number(*_HIDDEN) // max(heads, 1) if config.kind == "minicpm3" else None
         latent = Latent(
             query_rank=number("q_lora_rank", default=0),
             cache_rank=number("kv_lora_rank"),
             plain=number("qk_nope_head_dim"),
             rotary=number("qk_rope_head_dim"),
-            value=number("v_head_dim"),
+            value=number("v_head_dim", default=usual),
         )
         picked = number("index_topk", default=0)
         return Attention(
@@ -802,7 +806,7 @@ def _width(config: _Config, hidden: int) -> int:
     keys = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "block_ff_dim", "dff", "hidden_dim")
     width = number(*keys, default=usual)
     if config.kind == "lfm2" and stated.get("block_auto_adjust_ff_dim"):
-        step, factor = number("block_multiple_of"), stated.get("block_ffn_dim_multiplier")
+        step, factor = number("block_multiple_of"), stated.get("block_ffn_dim_multiplier", 1.0)
         if not isinstance(factor, int | float) or not 0 < factor < 1000 or not step:
             raise config.refuse("block_ffn_dim_multiplier", factor)
         width = -(-int(factor * (2 * width // 3)) // step) * step
@@ -815,6 +819,7 @@ _VISITED: Final = (
     "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
     "top_k_experts",
 )  # fmt: skip
+_SHARED_COUNTS: Final = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 _SHARED: Final = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
     "shared_experts_intermediate_size", "shared_intermediate_size",
@@ -862,9 +867,9 @@ def _mixture(config: _Config, layers: int, width: int) -> Mixture:
     if isinstance(several, list):
         raise config.refuse("moe_intermediate_size", several)
     shared = number(*_SHARED, default=0)
-    stated.asked |= {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}
+    stated.asked.update(_SHARED_COUNTS)
     if not shared:
-        count = number("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0)
+        count = number(*_SHARED_COUNTS, default=int(config.kind == "hunyuan_v1_moe"))
         shared = (1 if config.kind.startswith("llama4") else count) * width
     return Mixture(
         layers=layers,

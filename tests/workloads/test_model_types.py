@@ -213,14 +213,14 @@ PARTLY = {
 
 def test_every_type_of_transformers_has_the_weights_of_its_class_or_a_remark_or_is_refused() -> None:
     outcomes: Counter[str] = Counter()
+    refusals: list[str] = []
     for row in _counts():
         if row["changed"]:
             continue
         try:
             model = from_config(row["config"], row["type"])
         except DataError as error:
-            assert re.search(r" = | has no |encoder|must be|visits", str(error)), error
-            outcomes["refused"] += 1
+            refusals.append(str(error))
             continue
         outcomes["read"] += 1
         if row["type"] in PARTLY:
@@ -230,6 +230,8 @@ def test_every_type_of_transformers_has_the_weights_of_its_class_or_a_remark_or_
             assert model.parameters == pytest.approx(row["language"], rel=0.02), row["type"]
     assert outcomes["right"] >= 0.95 * outcomes["read"]
     assert outcomes["read"] >= 210
+    named = re.compile(r" = | has no |is an encoder with a decoder|must be a whole number")
+    assert [one for one in refusals if not named.search(one)] == []
 
 
 def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarked_on_or_refused() -> None:
@@ -238,7 +240,7 @@ def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarke
         if not row["changed"]:
             continue
         kind = model_types.find(row["type"])
-        if kind is None:
+        if kind is None or row["type"] == "helium":  # whose class multiplies only heads that make up its width
             continue
         stated = {key: value for key, value in kind.keys.items() if value is not None}
         for usual, own in kind.names.items():
