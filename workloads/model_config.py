@@ -574,7 +574,7 @@ def _changes_by_layer(config: _Config, layers: int) -> dict[int, tuple[tuple[str
         if not str(name).isdecimal() or int(name) >= layers or not isinstance(change, Mapping):
             raise config.refuse("per_layer_config", {name: change})
         for key in change:
-            if key not in _OF_ONE_LAYER:
+            if key not in _OF_ONE_LAYER or not isinstance(change[key], int | float | None):
                 raise config.refuse(f"per_layer_config: {key}", change[key])
         changes[int(name)] = tuple(sorted(change.items()))
     return changes
@@ -664,17 +664,19 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         return
     if kind == "bamba":
         places = stated.get("attn_layer_indices") or []
+        if not isinstance(places, list):
+            raise config.refuse("attn_layer_indices", places)
         yield from ("full_attention" if place in places else "mamba" for place in range(layers))
         return
     if listed := config.listed("attn_type_list", layers):
-        if set(listed) - {0, 1} or (0 in listed and not kind.startswith("minimax")):
+        if any(one not in (0, 1) for one in listed) or (0 in listed and not kind.startswith("minimax")):
             raise config.refuse("attn_type_list", sorted(set(map(str, listed))))
         yield from ("full_attention" if one else "linear_attention" for one in listed)
         return
     if listed := config.listed("hybrid_layer_pattern", layers):
         yield from ("sliding_attention" if one else "full_attention" for one in listed)
         return
-    if places := stated.get("full_attn_idxs"):
+    if isinstance(places := stated.get("full_attn_idxs"), list) and places:
         yield from ("full_attention" if place in places else "conv" for place in range(layers))
         return
     windows = stated.get("sliding_window") and stated.get("use_sliding_window", True)

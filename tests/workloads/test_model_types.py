@@ -177,6 +177,8 @@ def test_what_is_not_understood_of_linear_attention_is_refused(change: dict[str,
         ({"model_type": "opt", **SMALL, "word_embed_proj_dim": 512}, "word_embed_proj_dim"),
         ({**LLAMA, "zero_expert_num": 8}, "zero_expert_num"),
         ({**LLAMA, "per_layer_config": {"3": {"intermediate_size": 64}}}, "per_layer_config: intermediate_size"),
+        ({**LLAMA, "per_layer_config": {"3": {"head_dim": [64]}}}, "per_layer_config: head_dim"),
+        ({"model_type": "bamba", **SMALL, "attn_layer_indices": 5}, "attn_layer_indices"),
     ],
 )
 def test_what_is_known_not_to_be_counted_is_refused_by_its_key(config: dict[str, Any], named: str) -> None:
