@@ -18,6 +18,7 @@ from ..report.notebook import framed
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
+from ..traces.doubts import UNRECORDED
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
 from .tables import check_jobs, paths_of
@@ -128,7 +129,7 @@ def clean(
     ParameterError
         A parameter is impossible, or does not go with ``epochs``.
     DataError
-        Nothing can be read or is left, or runs that are to be joined contradict each other.
+        Nothing can be read or is left, runs that are to be joined contradict each other, or ``cover`` lacks kernels.
 
     Examples
     --------
@@ -198,4 +199,10 @@ def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
     traces, _ = _read([cover], reading, jobs)
     if len(traces) > 1:
         raise DataError(f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover))
-    return next(iter(traces.values())).dispatches
+    (trace,) = traces.values()
+    lacking = [finding for finding in trace.findings if finding.code in UNRECORDED]
+    if lacking:
+        told = "; ".join(f"{finding.count:,} {finding.remark}" for finding in lacking)
+        text = f"lacks kernels of the program ({told}): give a trace that has all of them, or their names"
+        raise DataError(text, source=str(cover))
+    return trace.dispatches

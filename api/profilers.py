@@ -31,6 +31,7 @@ from ..report.profilers import counters_document, plan_document
 from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
+from ..traces.summary import with_possible_times
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
@@ -100,7 +101,8 @@ def fidelity(
             raise DataError(f"holds {count}: give one path for each trace", source=str(path))
         if isinstance(found[0], TraceFailure):
             raise found[0].error
-        profiled.append(Profiled.of(label, found[0], steps_per_trace))
+        trace = with_possible_times(found[0], str(path))
+        profiled.append(Profiled.of(label, trace, steps_per_trace))
     return compare(profiled, unprofiled_us)
 
 

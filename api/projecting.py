@@ -26,7 +26,7 @@ from ..projection.job import Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
-from ..projection.phases import PIECE, WEIGHT
+from ..projection.phases import CUT, PIECE, WEIGHT
 from ..projection.result import Result, critical_us, result_of
 from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
@@ -40,6 +40,7 @@ from ..report.html import page
 from ..report.notebook import framed
 from ..report.projection import in_words, job_document, projection_document
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
+from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .predicting import RunLike
@@ -107,7 +108,7 @@ class ProjectedTrace:
         """
         projection = self.result.projection
         start_ns, _ = projected_times(projection)
-        rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT], errors="ignore")
+        rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT, CUT], errors="ignore")
         reach = np.exp(float(ndtri((1 + self.result.uncertainty.level) / 2)) * rows["sigma"])
         limits = {"lower_us": rows["projected_us"] / reach, "upper_us": rows["projected_us"] * reach}
         rows = rows.assign(**limits, projected_start_ns=start_ns, critical_us=critical_us(projection))
@@ -426,7 +427,9 @@ class Inputs:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
         for label, trace in traces_of(paths_of(traces, "traces"), self.options):
-            yield label, with_possible_times(trace, label)
+            possible = with_possible_times(trace, label)
+            check_whole(possible, label)
+            yield label, possible
         if label is None:
             raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
 

@@ -38,8 +38,9 @@ from ..table.problems import codes_of
 from ..traces.activity_work import UNKNOWN, WORDS
 from ..traces.classes import bare_name
 from ..traces.dispatches import KERNEL, empty_steps
+from ..traces.doubts import doubts_of
 from ..traces.quality import busy_ns, span_ns
-from ..traces.summary import Annotated, errors_of, measurements
+from ..traces.summary import Annotated, measurements
 from .split import DEVICE, STREAM
 
 
@@ -177,11 +178,13 @@ class Profiled:
     steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
     step_count: int | None = None  # of the whole trace, where the user says so; None: those that it records
     end_to_end_us: float | None = None  # of `of_inline`: over all steps
+    doubts: tuple[Remark, ...] = ()  # what reading found (``trace-finding``)
 
     @classmethod
     def of(cls, label: str, trace: Annotated, step_count: int | None = None) -> Profiled:
         """Return the same of a trace as it was read."""
-        return cls(label, trace.dispatches, trace.steps, step_count)
+        doubts = doubts_of(trace, label).remarks
+        return cls(label, trace.dispatches, trace.steps, step_count, doubts=doubts)
 
     @classmethod
     def of_inline(cls, label: str, table: pd.DataFrame, step_count: int | None = None) -> Profiled:
@@ -365,6 +368,8 @@ class Fidelity:
         alone.
     notes : tuple of Remark
         What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``.
+    doubts : tuple of Remark
+        What reading found of the traces (``trace-finding``).
     """
 
     unprofiled_us: float | None
@@ -373,6 +378,7 @@ class Fidelity:
     basis: Basis
     kernels: pd.DataFrame
     notes: tuple[Remark, ...]
+    doubts: tuple[Remark, ...] = ()
 
     @property
     def best(self) -> str:
@@ -446,9 +452,10 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         cpu = None if times.cpu_step_us is None else (times.cpu_step_us / unprofiled_us - 1) * 100
         overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
         found.append(TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us))
+    doubts = tuple(one for trace in traces for one in trace.doubts)
     if len(traces) == 1:
         nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
-        return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, ())
+        return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, (), doubts)
     kernels = [kernels_of(trace.counted()) for trace in traces]
     inline = [trace.label for trace in traces if trace.end_to_end_us is not None]
     matching = match_calls([trace.calls() for trace in traces]) if inline else match_kernels(kernels)
@@ -485,6 +492,7 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
         kernels=_by_kernel(matching, ratios, labels, believed),
         notes=(*_notes(matching, found), *map(_by_calls, inline)),
+        doubts=doubts,
     )
 
 
@@ -564,8 +572,9 @@ class TraceChanges:
     # all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``
     calls: pd.DataFrame
     # where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps
+    # or where activities of a trace are missing or not to be trusted
     interval_us: tuple[float, float] | None
-    notes: tuple[Remark, ...]  # what is wrong with a trace (``trace-finding``)
+    notes: tuple[Remark, ...]  # what reading found of either trace (``trace-finding``)
 
     @property
     def change_us(self) -> float:
@@ -596,11 +605,15 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
         sums.append(np.array([kernels_ns for kernels_ns, _, _ in each_ns]) / 1e3)
     kinds = _kinds(calls, [side.steps or 1 for side in sides])
     before, after = sides
+    doubts = [doubts_of(trace, label) for label, trace in traces]
     interval = None
-    if per_step and min(map(len, sums)) >= _REPEATS and any(map(np.ptp, sums)):  # Welch's, of the means of steps
+    whole = not any(each.reach for each in doubts)
+    if (
+        whole and per_step and min(map(len, sums)) >= _REPEATS and any(map(np.ptp, sums))
+    ):  # Welch's, of the means of steps
         welch = stats.ttest_ind(sums[1], sums[0], equal_var=False).confidence_interval(LEVEL)
         interval = float(welch.low), float(welch.high)
-    notes = tuple(note for label, trace in traces for note in errors_of(trace, label))
+    notes = tuple(note for each in doubts for note in each.remarks)
     return TraceChanges(before, after, _parts(kinds, before, after), kinds, interval, notes)
 
 

@@ -48,6 +48,8 @@ _ONE_SIGMA = float(ndtr(1.0))  # with so few repeats the quantile of Student's t
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
 _FAR = 0.1
+CUT = "cut"
+"""Column of a dispatch table whose idle ends were cut: whether the activity lies beyond one."""
 PIECE, REPEATS, WEIGHT = "piece", "repeats", "weight"
 """Columns of a folded dispatch table: the piece, how many activities of the trace the row stands for, and their time
 over its own."""
@@ -98,9 +100,13 @@ def weights_of(activities: pd.DataFrame) -> FloatArray:
 
 
 def counted_of(activities: pd.DataFrame) -> BoolArray:
-    """Return which activities make the end-to-end time: those launched within the trace, if it has any."""
+    """Return which activities make the end-to-end time: those launched within the trace, if it has any.
+
+    Those beyond an idle end (`CUT`) do not.
+    """
     linked = activities["linked"].to_numpy(dtype=bool)
-    return linked if linked.any() else np.ones(len(activities), dtype=bool)
+    counted = linked if linked.any() else np.ones(len(activities), dtype=bool)
+    return counted & ~activities[CUT].to_numpy(dtype=bool) if CUT in activities else counted
 
 
 @dataclass(frozen=True)

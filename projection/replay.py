@@ -42,12 +42,32 @@ class Times:
         return (self.end_ns[:, counted].max(axis=1) - self.start_ns[:, counted].min(axis=1)) / 1000.0
 
 
-def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0) -> Times:
+@dataclass(frozen=True)
+class Pace:
+    """Time before activities whose cause the trace does not say: it is drawn, the same factor for all of a sample.
+
+    The arrays (n,) are in the order of the graph, ns: what of the time from start to start on a queue, of a launch
+    under way, and of the wait for another queue is of unknown cause.
+    """
+
+    gap_ns: FloatArray
+    latency_ns: FloatArray
+    delay_ns: FloatArray
+
+    def __bool__(self) -> bool:
+        return bool(self.gap_ns.any() or self.latency_ns.any() or self.delay_ns.any())
+
+
+def replay(
+    graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0, pace: Pace | None = None,
+    paces: FloatArray | float = 1.0,
+) -> Times:  # fmt: skip
     """Return when everything happens with other durations.
 
     ``duration_ns``, of shape (n,) or (n_samples, n), are those of the activities in the order of the graph; ``cpu``, of
-    shape (n_samples,) or one for all, the time the CPU takes for its work, relative to the measured. A ValueError says
-    that a shape does not fit, or a duration is negative or not a number.
+    shape (n_samples,) or one for all, the time the CPU takes for its work, relative to the measured; ``paces``, of the
+    same shape, multiply the time of ``pace``. A ValueError says that a shape does not fit, or a duration is negative or
+    not a number.
     """
     durations = np.atleast_2d(np.asarray(duration_ns, dtype=float))
     if durations.shape[1] != len(graph):
@@ -55,32 +75,39 @@ def replay(graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0)
     if not (durations >= 0).all():
         raise ValueError("a duration is negative or not a number")
     ratio = np.broadcast_to(np.asarray(cpu, dtype=float), (len(durations),))
-    return Player(graph, durations, ratio[:, None]).play()
+    drawn = np.broadcast_to(np.asarray(paces, dtype=float), (len(durations),))
+    return Player(graph, durations, ratio[:, None], pace, drawn[:, None]).play()
 
 
 def spans_us(
     graph: Graph, duration_ns: FloatArray, factors: FloatArray, groups: IntArray, cpu: FloatArray,
-    span: Callable[[Times], FloatArray],
+    span: Callable[[Times], FloatArray], pace: Pace | None = None, paces: FloatArray | None = None,
 ) -> FloatArray:  # fmt: skip
     """Return the span of each sample (µs), a few samples at a time so that memory stays bounded.
 
     The durations of the activities, of shape (n,) in the order of the graph, are multiplied by what ``factors``, of
-    shape (n_samples, n_groups), have for the group of each; ``cpu`` is as for `replay`. ``span`` says what the span of
-    each sample of a replay is.
+    shape (n_samples, n_groups), have for the group of each; ``cpu``, ``pace`` and ``paces`` are as for `replay`.
+    ``span`` says what the span of each sample of a replay is.
     """
     at_once = max(1, _AT_ONCE // max(len(graph), 1))
     parts = []
     for first in range(0, len(factors), at_once):
         some = slice(first, first + at_once)
-        parts.append(span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some])))
+        drawn = 1.0 if paces is None else paces[some]
+        parts.append(span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn)))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
 class Player:
     """A replay under way: a trace of one process, played stretch by stretch in the order it was measured in."""
 
-    def __init__(self, graph: Graph, durations: FloatArray, cpu: FloatArray) -> None:
+    def __init__(
+        self, graph: Graph, durations: FloatArray, cpu: FloatArray, pace: Pace | None = None,
+        paces: FloatArray | None = None,
+    ) -> None:  # fmt: skip
         self.graph, self.durations, self.cpu = graph, durations, cpu
+        self.pace = pace
+        self.more = None if paces is None else paces - 1.0  # of the time of `pace`, shape (n_samples, 1)
         samples = len(durations)
         self.start = np.full((samples, len(graph)), np.nan)
         self.end = np.full((samples, len(graph)), np.nan)
@@ -144,23 +171,42 @@ class Player:
         which, of = graph.call[rows[launched]], rows[launched]
         if len(which):
             at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
-            ready[:, launched] = at + graph.latency_ns[of]
+            ready[:, launched] = at + self._latency(of)
         fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
         ready[:, fixed] = graph.start_ns[rows[fixed]]
         other = int(graph.other[rows[0]])
         if other >= 0:
-            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + graph.delay_ns[rows[0]])
+            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + self._delay(rows[:1])[..., 0])
         between = np.empty_like(durations)
-        between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + graph.gap_ns[rows[1:]]
+        gap = self._gap(rows)
+        between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + gap[..., 1:]
         before = int(graph.before[rows[0]])
         if before >= 0:
-            passed = graph.passed[rows[0]] * self.durations[:, before] + graph.gap_ns[rows[0]]
+            passed = graph.passed[rows[0]] * self.durations[:, before] + gap[..., 0]
             ready[:, 0] = np.maximum(ready[:, 0], self.start[:, before] + passed)
         between[:, 0] = 0.0
         total = np.cumsum(between, axis=1)
         start = total + np.maximum.accumulate(ready - total, axis=1)
         self.start[:, rows] = start
         self.end[:, rows] = start + durations
+
+    def _gap(self, rows: IntArray) -> FloatArray:
+        gap = self.graph.gap_ns[rows]
+        if self.pace is None or self.more is None:
+            return gap
+        return np.asarray(gap + self.more * self.pace.gap_ns[rows])
+
+    def _latency(self, rows: IntArray) -> FloatArray:
+        latency = self.graph.latency_ns[rows]
+        if self.pace is None or self.more is None:
+            return latency
+        return np.asarray(latency + self.more * self.pace.latency_ns[rows])
+
+    def _delay(self, rows: IntArray) -> FloatArray:
+        delay = self.graph.delay_ns[rows]
+        if self.pace is None or self.more is None:
+            return delay
+        return np.asarray(delay + self.more * self.pace.delay_ns[rows])
 
 
 SUM, OVERLAP, REPLAY = "sum", "overlap", "replay"

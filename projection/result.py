@@ -21,17 +21,31 @@ from ..evaluation.advising import Need
 from ..evaluation.intervals import LEVEL
 from ..hardware import GPU, NETWORK_FIGURES
 from ..remarks import Remark, remark
-from ..traces.summary import Annotated, errors_of
+from ..traces.dispatches import KERNEL
+from ..traces.doubts import doubts_of
+from ..traces.quality import span_ns
+from ..traces.summary import Annotated
 from .collective_laws import ALPHA_BETA, World, model_us, placed_messages
 from .graph import CAUSES, gap_table
+from .idle import long_gaps, with_ends_cut
 from .job import communication_table, pair_volumes
 from .kernel_laws import MODEL, PAIRED
-from .phases import Repeated, fold, repeated, repeats_of, weights_of
+from .phases import Repeated, counted_of, fold, repeated, repeats_of, weights_of
 from .replay import ACTIVITY, AGGREGATIONS, DELAY, GAP, LATENCY, OVERLAP, REPLAY, RETURN, SUM, UNEXPLAINED, WORK
 from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
 from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
-from .uncertainty import CPU_SIGMA, Uncertainty, class_of, class_sigmas, names_of, need_of, parse_sigmas, uncertainty_of
+from .uncertainty import (
+    CPU_SIGMA,
+    GAP_SIGMA,
+    Uncertainty,
+    class_of,
+    class_sigmas,
+    names_of,
+    need_of,
+    parse_sigmas,
+    uncertainty_of,
+)
 from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
@@ -258,9 +272,9 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    Notes are ``run-applies`` and ``pairs-apply`` (to how much), ``no-phases`` (asked for, and all was projected),
-    ``launched-before``, ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for``, ``trace-finding`` and
-    ``durations-of-passes``.
+    What must be read before the answer (`first`) are ``trace-finding``, ``launched-before``, ``idle-head``,
+    ``idle-tail`` and ``long-gap``. Notes are ``run-applies`` and ``pairs-apply`` (to how much), ``no-phases`` (asked
+    for, and all was projected), ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for`` and ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -286,6 +300,7 @@ class Result:
     durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
     power: Mapping[tuple[str, str], Power] | None = None  # measured, by GPU and class (`roofs.measured_power`)
     need: Need | None = None  # how sure the time is to be, where that was asked
+    first: tuple[Remark, ...] = ()  # what must be read before the answer
 
     @cached_property
     def rates(self) -> pd.DataFrame:
@@ -340,14 +355,15 @@ def result_of(
     are projected for all (`phases.fold`), where any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for
     `uncertainty.need_of`. A DataError as for `project_trace`, `parse_sigmas` and `propagate`.
     """
+    trace, ends = with_ends_cut(trace)
     folded = fold(trace) if phases else None
     short = folded.trace if folded else trace
-    projection = project_trace(short, host, target, laws, folded=folded)
+    projection = replace(project_trace(short, host, target, laws, folded=folded), doubts=doubts_of(trace))
     published = project_trace(short, host, target, replace(PUBLISHED, network=projection.laws.network),
                               graph=projection.graph, folded=folded)  # fmt: skip
     sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
-    table, linked = trace.dispatches, bool(trace.dispatches["linked"].any())
-    in_steps = table[table["step"].notna() & (table["linked"] | (not linked))]
+    table = trace.dispatches[counted_of(trace.dispatches)]
+    in_steps = table[table["step"].notna()]
     graph, times, repeats = projection.graph, projection.times, None
     if folded:
         edges = (
@@ -366,8 +382,8 @@ def result_of(
         gaps=gap_summary(projection),
         steps=step_table(projection),
         remarks=remark_table(projection),
-        split=time_split(table, linked_only=linked),
-        streams=time_split(table, STREAM, linked_only=linked),
+        split=time_split(table),
+        streams=time_split(table, STREAM),
         step_split=time_split(in_steps, STEP),
         path=path_shares(projection.path),
         measured_path=path_shares(projection.measured_path),
@@ -376,6 +392,7 @@ def result_of(
         sweeps=stacked([_swept(short, projection, plan) for plan in sweeps]) if sweeps else None,
         grid=_grid(projection, sweeps),
         notes=tuple(_notes(trace, projection, asked=phases)),
+        first=(*_first(trace, projection), *ends, *long_gaps(projection)),
         phases=repeats,
         power=power,
         need=None if need is None else need_of(projection, unsure, need),
@@ -449,12 +466,11 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         notes.append(remark("no-phases", text))
     notes += [one for one in trace.notes if one.code == "groups-of-world"]
     table = trace.dispatches
-    orphans = int((~table["linked"]).sum()) if table["linked"].any() else 0
-    if orphans:
-        text = f"{orphans} activities were launched before the trace: they delay others, but do not count themselves"
-        notes.append(remark("launched-before", text, count=orphans))
     if not len(projection.graph.calls):
-        notes.append(remark("no-calls", "the trace has no calls of the CPU: gaps are kept, whatever their cause"))
+        text = "the trace has no calls of the CPU: gaps are kept, whatever their cause"
+        if projection.host != projection.target:
+            text += f", and uncertain by {100 * GAP_SIGMA:.0f} %"
+        notes.append(remark("no-calls", text))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
         within = f"within {100 * CPU_SIGMA:.0f} %"
         text = f"the target's CPU is assumed to be as fast as the one measured, {within}: state cpu_speed"
@@ -485,7 +501,30 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         devices, host = tuple(sorted(names)), projection.host.name
         text = f"the trace names {', '.join(devices)}; it is read as {host}"
         notes.append(remark("device-taken-for", text, devices=devices, host=host))
-    return notes + errors_of(trace)
+    return notes
+
+
+def _first(trace: Annotated, projection: Projection) -> list[Remark]:
+    """Return what reading found of the trace, and what of it is left out of the end-to-end time."""
+    findings = [one for one in projection.doubts.remarks if one.values["finding"].code != "orphan"]
+    table = trace.dispatches
+    before = ~table["linked"].to_numpy(dtype=bool)
+    if not before.any() or before.all():
+        return findings
+    kernels = (table["kind"] == KERNEL).to_numpy(dtype=bool)
+    word, those = ("kernels", kernels) if kernels[before].all() else ("activities", np.ones(len(table), dtype=bool))
+    count, every = int(before.sum()), int(those.sum())
+    with_all = f"{span_ns(table) / 1e6:,.4g} ms measured"
+    values = {"count": count, "of": every, "span_us": span_ns(table) / 1e3}
+    if not projection.folded:
+        projected_us = float(projection.times.span_us()[0])
+        with_all += f", {projected_us / 1e3:,.4g} ms projected"
+        values["projected_span_us"] = projected_us
+    text = (
+        f"{count:,} of {every:,} {word} were launched before recording began and are left out of the end-to-end time "
+        f"(with them {with_all})"
+    )
+    return [*findings, remark("launched-before", text, **values)]
 
 
 def changes(result: Result) -> list[Remark]:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Final
 
@@ -43,13 +43,17 @@ from ..evaluation.advising import Need
 from ..evaluation.intervals import LEVEL
 from ..evaluation.metrics import check_level
 from ..hardware import peak_path
+from ..laws.base import overheads_of
 from ..remarks import Remark, remark
+from ..traces.doubts import Doubts
+from ..traces.quality import TOUCHING_NS
 from ..workers import one_thread
+from .graph import OTHER
 from .kernel_laws import ERRORS, MODEL, PAIRED
-from .replay import spans_us
+from .replay import Pace, spans_us
 from .split import COMMUNICATION
 from .sweep import UNKNOWN, own_value, swept
-from .whole_trace import BOUND, CATEGORY, SIGMA, Projection, project_activities
+from .whole_trace import BOUND, CATEGORY, SIGMA, UNMEASURED, Projection, project_activities
 
 LARGEST: Final = 2.0  # largest relative standard deviation taken from a user: more is a percentage meant as a fraction
 
@@ -262,9 +266,14 @@ def _bounds(times: FloatArray, level: float) -> FloatArray:
 CPU: Final = "cpu_speed"
 
 
+GAPS: Final = "gaps"
+DOUBT: Final = "trace"
+_NAMES: Final = {CPU: "CPU speed", GAPS: "gaps of unknown cause", DOUBT: "what the trace lacks"}
+
+
 def source_name(source: str) -> str:
-    """Return what a source of error is called: a class of operators, or the CPU's speed."""
-    return "CPU speed" if source == CPU else source
+    """Return what a source of error is called: a class of operators, the CPU's speed, gaps, or the trace itself."""
+    return _NAMES.get(source, source)
 
 
 CPU_SIGMA: Final = 0.10
@@ -272,7 +281,10 @@ CPU_SIGMA: Final = 0.10
 CPU_STATED_SIGMA: Final = 0.02
 """The same where it is stated: one figure does not hold for all work. (By two launch-bound models on MI300X and H100,
 bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
-UNMEASURED: Final = 0.25  # the same of the time of a class whose law was never measured between such GPUs
+GAP_SIGMA: Final = 0.15
+"""Relative standard deviation of the time before activities where the trace does not say what it was spent on. The time
+in which nothing ran changed by 1.23, 0.89, 1.10 and 1.16 from MI300X to H100 (four models traced on both,
+`benchmarks.projection_traces`): root mean square of the logarithms."""
 BASES = STATED, MEASURED, PARTLY, ASSUMED = "stated", "measured", "partly assumed", "assumed"
 """What the sigma of a class rests on: the user's word; measurements of its laws; those for a part of its activities,
 `UNMEASURED` for the others; `UNMEASURED` alone."""
@@ -289,7 +301,9 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
       `UNMEASURED` where nothing is. None where durations are kept for want of a change of device.
     - The CPU's speed, unless the trace has no calls of the CPU: `CPU_SIGMA`, `CPU_STATED_SIGMA` where the user states
       it.
-    - What the user states: a class, `cpu_speed`, or a figure of the target (`SPECS`).
+    - The time before activities whose cause the trace does not say (`pace_of`): `GAP_SIGMA`. None where the device
+      stays.
+    - What the user states: a class, `cpu_speed`, `gaps`, or a figure of the target (`SPECS`).
 
     ``stated`` are standard deviations of ln, by class, `CPU` or figure; they go before those known.
     """
@@ -301,8 +315,40 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
         unstated = 0.0 if projection.host == projection.target else CPU_SIGMA
         known = unstated if projection.laws.cpu_speed is None else CPU_STATED_SIGMA
         factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
+    if pace_of(projection):
+        unstated = 0.0 if projection.host == projection.target else GAP_SIGMA
+        factors.append(Factor(GAPS, "cpu", stated.get(GAPS, unstated)))
     factors += [Factor(name, "spec", stated[name]) for name in SPECS if name in stated]
     return [factor for factor in factors if factor.sigma > 0]
+
+
+def pace_of(projection: Projection) -> Pace:
+    """Return what of the time before activities has no known cause.
+
+    - Of an activity without a call in the trace the whole time from the start of the one before it on its queue: the
+      queue was idle, so the CPU may have set the pace there, and then it does so on the target. Where the queue was
+      busy that holds too if the target is, or may be, faster: by how much the CPU was ahead is not in the trace.
+    - Of the others what is longer than their queue and launch explain (`graph.OTHER`).
+    """
+    graph, target = projection.graph, projection.target_graph
+    measured, projected = graph.duration_ns, projection.projected_ns
+    before = graph.before
+    behind = (before >= 0) & projection.counted & projection.counted[before]
+    alone = graph.call < 0
+    dispatch = overheads_of(projection.host, projection.target)[0]
+    dispatch_ns = TOUCHING_NS if dispatch.inside else 1000.0 * dispatch.dispatch_us
+    idle = alone & behind & (graph.gap_ns > dispatch_ns)
+    unsure = np.isnan(projection.activities[SIGMA].to_numpy(dtype=float))[graph.rows]
+    may_be_faster = (projected < measured) | unsure
+    busy = alone & behind & ~idle & may_be_faster[before]
+    between = np.where(behind, target.passed * projected[before] + np.maximum(target.gap_ns, 0.0), 0.0)
+    strange = (graph.cause == OTHER) & ~alone & behind
+    late_ns = graph.latency_ns - graph.usual_latency_ns
+    latency = np.where(strange, np.maximum(late_ns, 0.0), 0.0)
+    held = strange & (graph.gap_ns - graph.usual_gap_ns > late_ns)
+    gap = np.where(idle | busy, between, np.where(held, graph.gap_ns, 0.0))
+    delay = np.where(alone & ~behind & (graph.other >= 0), np.maximum(graph.delay_ns, 0.0), 0.0)
+    return Pace(gap, latency, delay)
 
 
 def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -330,7 +376,7 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
 
 def names_of(projection: Projection) -> list[str]:
     """Return the names under which a user may state uncertainties."""
-    return [*sorted(set(class_of(projection.activities))), CPU, *SPECS]
+    return [*sorted(set(class_of(projection.activities))), CPU, GAPS, *SPECS]
 
 
 def uncertainty_of(
@@ -352,20 +398,41 @@ def uncertainty_of(
     codes, cases = keys.factorize()
     groups = codes[projection.graph.rows].astype(np.int64)
     powers = np.zeros((len(factors), len(cases)))
+    pace = pace_of(projection)
     for number, factor in enumerate(factors):
         if factor.group == "spec":
             powers[number] = exponents(projection, factor.name, codes)
-        elif factor.name != CPU:
+        elif factor.name not in (CPU, GAPS):
             powers[number] = [name == factor.name for name, _ in cases]
 
     def simulate(draws: FloatArray) -> FloatArray:
         scale = np.exp(np.einsum("rf,fg->rg", np.log(draws), powers))
-        cpu = draws[:, place[CPU]] if CPU in place else np.ones(len(draws))
-        return spans_us(
-            projection.target_graph, projection.projected_ns, scale, groups, projection.cpu * cpu, projection.spans_us
-        )
+        cpu, gaps = (draws[:, place[name]] if name in place else np.ones(len(draws)) for name in (CPU, GAPS))
+        spans = spans_us(
+            projection.target_graph, projection.projected_ns, scale, groups, projection.cpu * cpu, projection.spans_us,
+            pace, gaps,
+        )  # fmt: skip
+        return spans
 
-    return propagate(simulate, factors, level=level, samples=samples, seed=seed)
+    found = propagate(simulate, factors, level=level, samples=samples, seed=seed)
+    return with_doubts(found, projection.doubts) if projection.doubts.reach else found
+
+
+def with_doubts(unsure: Uncertainty, doubts: Doubts) -> Uncertainty:
+    """Return an interval widened on both sides by what is missing of the trace, or must not be trusted.
+
+    That is no error of laws, which may lie on either side and average out: it is added to them, not to their variance.
+    """
+    times = math.exp(doubts.reach)
+    low_us, high_us = unsure.nominal_us / times, unsure.nominal_us * times
+    row = {"name": DOUBT, "group": "trace", "sigma": doubts.reach, "low_us": low_us, "high_us": high_us}
+    row |= {"swing_us": high_us - low_us, "share": 0.0}
+    tornado = pd.concat([unsure.tornado, pd.DataFrame([row])], ignore_index=True)
+    tornado = tornado.sort_values("swing_us", ascending=False, kind="stable", ignore_index=True)
+    return replace(unsure, lower_us=unsure.lower_us / times, upper_us=unsure.upper_us * times, tornado=tornado)
+
+
+_WAYS: Final = {CPU: "the CPU's speed (cpu_speed)", GAPS: "a trace with the calls of the CPU"}
 
 
 def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
@@ -385,17 +452,21 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
     whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
     for place, (name, sigma) in enumerate(zip(table["name"].astype(str), table["sigma"], strict=True)):
         law, _, corrected = law_of.get(name, "").partition("+")
-        if name in SPECS or law == MODEL or f"+{corrected}" == PAIRED:
+        if name in (*SPECS, DOUBT) or law == MODEL or f"+{corrected}" == PAIRED:
             continue  # a correction is not asked where a run answers, nor needed where the very problem was measured
         spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
-        left = CPU_STATED_SIGMA if name == CPU else float(np.mean(spreads)) if spreads else usual
+        if name == CPU:
+            left = CPU_STATED_SIGMA
+        elif name == GAPS:
+            left = CPU_SIGMA
+        else:
+            left = float(np.mean(spreads)) if spreads else usual
         if left >= sigma:
             continue
         part[place] *= left / sigma
         after = unsure.half_width * float(np.sinh(reach * np.hypot.reduce(part)) / np.sinh(reach * whole))
-        ways.append(
-            ("the CPU's speed (cpu_speed)" if name == CPU else f"pairs of {name} on both GPUs (correct)", after)
-        )
+        way = _WAYS.get(name, f"pairs of {name} on both GPUs (correct)")
+        ways.append((way, after))
     return Need(need, unsure.half_width, ways)
 
 

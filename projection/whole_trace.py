@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,21 @@ from ..hardware import GPU
 from ..laws.applied import check_law
 from ..laws.base import overheads_of
 from ..traces.dispatches import call_table, empty_calls
+from ..traces.doubts import NO_DOUBTS, Doubts, doubts_of
 from ..traces.summary import Annotated
-from .collective_laws import ALPHA_BETA, CommunicationLaw, NodeBandwidths, World, communication_factors, world_factors
+from .collective_laws import (
+    ALPHA_BETA,
+    CommunicationLaw,
+    NodeBandwidths,
+    World,
+    collectives_of,
+    communication_factors,
+    law_errors,
+    world_factors,
+)
 from .collective_laws import check_law as check_communication_law
 from .graph import DEPENDENCY, LAUNCH, Graph, build
-from .kernel_laws import DEFAULT_LAW, SPLITS, Correction, compute_factors, is_queued
+from .kernel_laws import DEFAULT_LAW, MODEL, PAIRED, SPLITS, Correction, compute_factors, is_queued
 from .phases import PIECE, Folded, counted_of, edges_ns, weights_of
 from .replay import Times, critical_path, own_time, replay, totals_us
 from .split import CATEGORIES, COMMUNICATION, categories
@@ -38,6 +48,9 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
   whose law moves the dispatch (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws,
   and a trained model, speak of whole durations: their gaps stay.
 """
+UNMEASURED: Final = 0.25
+"""Relative standard deviation of the time of activities whose law was never measured between such GPUs, or was measured
+where their work is known, and it is not."""
 CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
     "category", "factor", "law", "why", "bound", "sigma", "queued",
 )  # fmt: skip
@@ -94,6 +107,7 @@ class Projection:
     # the phases of the trace, if activities, graph and replay are of a few repeats of each: all times are those of the
     # whole trace even so
     folded: Folded | None = None
+    doubts: Doubts = NO_DOUBTS  # what is missing of the trace, or must not be trusted
 
     @property
     def communication(self) -> pd.DataFrame:
@@ -148,6 +162,14 @@ class Projection:
     def busy_us(self) -> float:
         """Measured time in which anything that counts ran."""
         return float((self.own_ns * self.weights).sum()) / 1000.0
+
+    @property
+    def overlap_us(self) -> float:
+        """Projected time that activities of what counts run beside others: their sum less the time anything ran."""
+        projected = self.projected_ns[self.counted]
+        start, rank = self.times.start_ns[0][self.counted], np.zeros(len(projected), dtype=np.int64)
+        alone = own_time(start, projected, rank)
+        return float(((projected - alone) * self.weights).sum()) / 1000.0
 
     @cached_property
     def times(self) -> Times:
@@ -223,7 +245,9 @@ def project_trace(
     if not graph.duration_ns[counted].any():
         raise DataError("no activity of the trace has a duration: there is nothing to project")
     cpu = 1.0 / (laws.cpu_speed or 1.0)
-    projection = Projection(host, target, laws, activities, graph, graph, counted, cpu, folded=folded)
+    projection = Projection(
+        host, target, laws, activities, graph, graph, counted, cpu, folded=folded, doubts=doubts_of(trace)
+    )
     if laws.gaps == "modelled":
         return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
     if laws.gaps == "scaled":
@@ -264,6 +288,9 @@ def project_activities(
     if communicates.any():
         parts.append(collective_factors(activities[communicates], host, target, laws))
     factors = pd.concat(parts).reindex(activities.index)
+    known = activities["flops"].notna() | activities["bytes_moved"].notna() | communicates | factors[LAW].eq(MODEL)
+    guessed = ~known & ~factors[LAW].astype(str).str.endswith(PAIRED)
+    factors[SIGMA] = factors[SIGMA].mask(guessed & ~(factors[SIGMA] > UNMEASURED))
     measured_us = np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)
     return activities.assign(
         category=category,
@@ -275,12 +302,25 @@ def project_activities(
 
 
 def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> pd.DataFrame:
-    """Return what the laws say of collectives: by the world they are projected to, where there is another."""
+    """Return what the laws say of collectives: by the world they are projected to, where there is another.
+
+    One whose name, message or group is not in the trace, or whose law nobody measured, is never surer than one that is
+    known whole.
+    """
     if laws.world is not None:
-        return world_factors(activities, host, target, laws.world)
-    return communication_factors(
-        activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
-    )
+        found = world_factors(activities, host, target, laws.world)
+    else:
+        found = communication_factors(
+            activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
+        )
+    if laws.communication != ALPHA_BETA:
+        return found
+    sizes = activities[["collective_bytes", "group_size"]].isna().any(axis=1)
+    lacks = (collectives_of(activities) == "").to_numpy(dtype=bool) | sizes.to_numpy(dtype=bool)
+    changes = (found[SIGMA] != 0).to_numpy(dtype=bool)
+    widest = found[SIGMA].fillna(0.0).clip(lower=law_errors().one_sided)
+    unknown = changes & (lacks | found[SIGMA].isna().to_numpy(dtype=bool))
+    return found.assign(**{SIGMA: found[SIGMA].mask(unknown, widest)})
 
 
 def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU) -> Graph:

@@ -27,6 +27,7 @@ from .document import (
     remarked,
     rows,
     upcoming,
+    warned,
 )
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
@@ -38,7 +39,7 @@ _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow 
 def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document:
     """Return what cleaning made of traces; where the table is not ``saved``, its size is said at the end."""
     cleaned = result.cleaned
-    parts: list[Part] = [lines(verdicts(cleaned.report))]
+    parts: list[Part] = [*warned(result.doubts), lines(verdicts(cleaned.report))]
     parts += [spread_table(cleaned.report, result.level), removed_table(cleaned)]
     if cleaned.steps["reason"].ne("").any():
         parts.append(step_table(cleaned.steps))
@@ -154,7 +155,7 @@ def verdicts(report: pd.DataFrame) -> list[str]:
 
 def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, told = result.cleaned, [*map(repr, (*result.cleaned.notes, *result.remarks))]
+    cleaned, told = result.cleaned, [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))]
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),

@@ -30,6 +30,7 @@ from .document import (
     remarked,
     rows,
     upcoming,
+    warned,
 )
 from .formats import (
     NONE,
@@ -273,7 +274,7 @@ def traces_document(found: TraceChanges) -> Document:
     return Document(
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
-        opening=[head, Bars("Where the difference comes from", bars)],
+        opening=[*warned(found.notes), head, Bars("Where the difference comes from", bars)],
         offer="--out FOLDER writes a page with every call",
         sections=[
             Section("Difference, part by part", [made]),

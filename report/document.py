@@ -342,6 +342,12 @@ def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
     return [Line(f"note: {text}", "soft") for text in dict.fromkeys(said)]
 
 
+def warned(remarks: Iterable[Remark]) -> list[Part]:
+    """Return what must be read before an answer, above it, each once."""
+    said = dict.fromkeys(str(one) for one in remarks)
+    return [Lines([Line(text, "warning") for text in said], "answer")] if said else []
+
+
 def losses(
     rejected: Mapping[Any, int],
     remarks: Iterable[Remark | str] = (),

@@ -31,6 +31,7 @@ from .document import (
     remarked,
     rows,
     upcoming,
+    warned,
 )
 from .formats import NONE, formatted, milliseconds, number, percent, shortened
 from .training import left_out, title
@@ -135,7 +136,7 @@ def fidelity_document(found: Fidelity) -> Document:
     """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
     return Document(
         title=str(found.verdict),
-        opening=[trace_table(found), kernel_table(found)],
+        opening=[*warned(found.doubts), trace_table(found), kernel_table(found)],
         closing=[Lines(remarked(found.notes))],
         data=fidelity_json(found),
     )
@@ -161,7 +162,7 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
         "basis": BASES[found.basis],
         "statement": str(found.verdict),
         "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
-        "notes": [*map(repr, found.notes)],
+        "notes": [*map(repr, (*found.doubts, *found.notes))],
     }
 
 

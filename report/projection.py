@@ -22,7 +22,7 @@ from ..projection.roofs import HOST, SIDES
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.uncertainty import MEASURED, class_of, need_of, source_name
 from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
-from ..remarks import joined
+from ..remarks import Remark, joined, remark
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
 from ..traces.activity_work import WORDS
 from ..traces.classes import COLLECTIVE, COMPUTE
@@ -47,6 +47,7 @@ from .document import (
     records,
     remarked,
     rows,
+    warned,
 )
 from .formats import counted, data_size, duration, formatted, share, shortened, significant
 from .predictions import workload
@@ -94,7 +95,7 @@ def projection_document(result: Result) -> Document:
     lead = f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}"
     efficiency = ["name", "op_class", "op", "count", *SUMS, *result.rates.columns]
     found = data(result) | {"unknown_work": unknown_json(kernels), "efficiency": records(kernels[efficiency])}
-    return answered(title, lead, head, said, _sections(result, kernels), remarks, found)
+    return answered(title, lead, head, said, _sections(result, kernels), remarks, found, result.first)
 
 
 def answer(result: Result) -> str:
@@ -252,7 +253,7 @@ def data(result: Result) -> dict[str, Any]:
         "sent": records(result.sent),
         "pairs": records(result.pairs),
         "grid": None if result.grid is None else records(result.grid),
-        "notes": [*map(repr, result.notes)],
+        "notes": [*map(repr, (*result.first, *result.notes))],
     }
 
 
@@ -409,11 +410,27 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     if "roofs" in made:
         made["roofs"] = replace(made["roofs"], medium="terminal")
     if "classes" in made and added > whole:
-        told = f"Classes overlap in time: they add up to {duration(added)}, end to end it is {duration(whole)}"
-        made["classes"] = replace(made["classes"], caption=told)
+        made["classes"] = replace(made["classes"], caption=_why_more(result, added, whole))
     return made
 
 
+def _why_more(result: Result, added: float, whole: float) -> str:
+    """Say why the classes add up to more than the end-to-end time: overlap, or activities that do not count in it."""
+    projection = result.projection
+    counts = projection.counted
+    rows = projection.activities["projected_us"].to_numpy()[projection.graph.rows]
+    apart, overlap = float(rows[~counts].sum()), projection.overlap_us
+    reasons: list[str] = []
+    if apart > 0:
+        left_out = counted(int((~counts).sum()), "activity that is", "activities that are")
+        reasons.append(f"{duration(apart)} of {left_out} left out of the end-to-end time")
+    if overlap > _SLIGHT * whole:
+        reasons.append(f"{duration(overlap)} that run beside others")
+    because = f": {', and '.join(reasons)}" if reasons else ""
+    return f"Classes add up to {duration(added)}, end to end it is {duration(whole)}{because}"
+
+
+_SLIGHT: Final = 1e-3  # share of the time from which overlap is worth a word
 _COUNT: Final = "{:,}".format
 
 
@@ -669,18 +686,21 @@ def job_document(job: Job) -> Document:
     )  # fmt: skip
     title = f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}"
     lead = f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share"
-    return answered(title, lead, head, said, _job_sections(job), notes, job_json(job))
+    return answered(title, lead, head, said, _job_sections(job), notes, job_json(job), _doubts(job))
 
 
 def answered(
     title: str, lead: str, head: Headline, said: Sequence[str], sections: Iterable[Section], notes: Sequence[str],
-    data: dict[str, Any],
+    data: dict[str, Any], first: Sequence[Remark] = (),
 ) -> Document:  # fmt: skip
-    """Return a document that begins with an answer and what is said of it, and ends with notes."""
+    """Return a document that begins with an answer and what is said of it, and ends with notes.
+
+    ``first`` stands above the answer.
+    """
     return Document(
         title=title,
         lead=lead,
-        opening=[head, lines(said, medium="terminal"), lines(said, "answer", medium="page")],
+        opening=[*warned(first), head, lines(said, medium="terminal"), lines(said, "answer", medium="page")],
         sections=[*sections, Section("Notes", [lines(notes, "list", medium="page")])],
         closing=[Lines(remarked(notes))],
         data=data,
@@ -693,6 +713,17 @@ def target_of(projection: Projection) -> str:
     if world is not None and world.ranks is not None:
         return f"{name}, {counted(world.ranks, 'rank')}"
     return name if name != projection.host.name else f"{name}, projected"
+
+
+def _doubts(job: Job) -> list[Remark]:
+    """Return what reading found of each rank's trace."""
+    said = list[Remark]()
+    for rank, one in zip(job.ranks, job.projections, strict=True):
+        trace = f"rank {rank}"
+        said += [
+            remark(doubt.code, f"{trace}: {doubt}", **{**doubt.values, "trace": trace}) for doubt in one.doubts.remarks
+        ]
+    return said
 
 
 def _findings(job: Job) -> list[str]:
@@ -807,5 +838,5 @@ def job_json(job: Job) -> dict[str, Any]:
         "sent": job.sent.to_dict("records"),
         "pairs": job.pairs.to_dict("records"),
         "findings": _findings(job),
-        "notes": _notes(job),
+        "notes": [*map(repr, _doubts(job)), *_notes(job)],
     }

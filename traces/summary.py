@@ -86,12 +86,6 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
     return replace(trace, dispatches=table[~wrong].reset_index(drop=True))
 
 
-def errors_of(trace: Annotated, label: str = "") -> list[Remark]:
-    """Return a remark (``trace-finding``) of every finding that is an error."""
-    errors = [finding for finding in trace.findings if finding.severity == "error"]
-    return [trace_finding(label, one) for one in errors]
-
-
 def trace_finding(trace: str, finding: Finding) -> Remark:
     """Return a finding as a remark on the trace of that label, "" where there is only one."""
     text = f"{finding.code}: {finding.remark} ({finding.count})"

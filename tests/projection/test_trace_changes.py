@@ -13,6 +13,7 @@ import flopcast as fc
 from flopcast.errors import DataError
 from flopcast.projection.comparison import TraceChanges, trace_changes
 from flopcast.report.comparing import traces_document
+from flopcast.report.document import Headline
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import Annotated, annotate
 
@@ -92,7 +93,8 @@ def test_a_trace_without_kernels_is_refused() -> None:
 
 def test_the_document_says_how_much_and_where_from() -> None:
     document = traces_document(changes(trace(*BEFORE), trace(*BEFORE[:3])))
-    assert document.opening[0].rival == "before: 115 µs"
+    (head,) = (part for part in document.opening if isinstance(part, Headline))
+    assert head.rival == "before: 115 µs"
     assert document.data["parts_us"]["removed"] == -5
     assert [row["outcome"] for row in document.data["calls"]].count("removed") == 1
 

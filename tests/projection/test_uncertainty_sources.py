@@ -15,6 +15,8 @@ from flopcast.projection.uncertainty import (
     CPU,
     CPU_SIGMA,
     CPU_STATED_SIGMA,
+    GAP_SIGMA,
+    GAPS,
     UNMEASURED,
     class_sigmas,
     exponents,
@@ -25,6 +27,7 @@ from flopcast.projection.uncertainty import (
 from flopcast.projection.whole_trace import Laws, project_trace
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 from flopcast.traces.dispatches import empty_calls
+from flopcast.traces.doubts import Doubts
 
 HOST, TARGET = find("MI300X"), find("MI355X")
 
@@ -117,9 +120,32 @@ def test_the_uncertainty_of_a_figure_that_is_not_published_cannot_be_propagated(
             uncertainty_of(projection, {figure: 0.1})
 
 
-def test_without_calls_the_cpu_is_no_source() -> None:
+def test_without_calls_the_gaps_are_a_source_in_the_place_of_the_cpu() -> None:
+    bare = replace(idle(), calls=empty_calls())
+    projection = project_trace(bare, HOST, TARGET)
+    found = {factor.name: factor.sigma for factor in sources_of(projection, {CPU: 0.3})}
+    assert list(found) == ["elementwise", GAPS]
+    assert found[GAPS] == GAP_SIGMA > CPU_SIGMA
+    assert sources_of(project_trace(bare, HOST, HOST)) == []
+    assert GAPS not in {factor.name for factor in sources_of(projection, {GAPS: 0.0})}
+
+
+def test_a_share_that_is_missing_widens_the_interval_in_proportion() -> None:
+    whole = project_trace(busy(), HOST, TARGET)
+    before = uncertainty_of(whole)
+    for missing in (0.1, 0.3):
+        found = uncertainty_of(replace(whole, doubts=Doubts(missing)))
+        assert found.nominal_us == before.nominal_us
+        assert found.upper_us == pytest.approx(before.upper_us / (1 - missing))
+        assert found.lower_us == pytest.approx(before.lower_us * (1 - missing))
+        assert found.tornado["name"].tolist().count("trace") == 1
+
+
+def test_gaps_of_unknown_cause_spread_the_end_and_never_vanish_below_nothing() -> None:
     projection = project_trace(replace(idle(), calls=empty_calls()), HOST, TARGET)
-    assert [factor.name for factor in sources_of(projection, {CPU: 0.3})] == ["elementwise"]
+    found = uncertainty_of(projection, {"elementwise": 0.0}, samples=1024)
+    assert found.upper_us / found.nominal_us == pytest.approx(math.exp(GAP_SIGMA * 1.6449), rel=0.02)
+    assert found.tornado["name"].tolist() == [GAPS]
 
 
 def test_kernels_without_a_class_have_a_name() -> None:

@@ -23,6 +23,7 @@ from ...table.measurements import clean as usable
 from ...table.measurements import count_reasons, fill_text
 from ...table.problems import merge_duplicates
 from ..dispatches import counters_of
+from ..doubts import doubts_of
 from ..epochs import EpochRule, epochs, matching
 from ..quality import IMPOSSIBLE, impossible
 from ..summary import Annotated, measurements
@@ -261,6 +262,7 @@ class CleanedTraces:
     joined: Joined | None
     remarks: tuple[Remark, ...]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
     unreadable: tuple[str, ...] = ()  # what was no trace, and why
+    doubts: tuple[Remark, ...] = ()  # what reading found of the traces (``trace-finding``)
 
     @classmethod
     def of(
@@ -312,7 +314,16 @@ class CleanedTraces:
         remarks += [note for label in tables for note in traces[label].notes]
         remarks += [] if joined is None else joined.notes
         told = tuple(dict.fromkeys(remarks))
-        return cls(tuple(traces), cleaned, options.level, frame, rows.rejected, coverage, joined, told, unreadable)
+        several = len(traces) > 1
+        doubts = tuple(
+            each
+            for label, trace in traces.items()
+            for each in doubts_of(trace, label if several else "").remarks
+            if coverage is None or each.values["finding"].code != "dropped-dispatches"  # what the coverage says
+        )
+        return cls(
+            tuple(traces), cleaned, options.level, frame, rows.rejected, coverage, joined, told, unreadable, doubts
+        )
 
     @property
     def rejected_by_reason(self) -> dict[str, int]:
