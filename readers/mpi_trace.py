@@ -28,6 +28,7 @@ from .base import MOST_RANKS
 from .files import content, head
 
 COMPUTE, MESSAGE, LATER, WAIT = "compute", "message", "message that is waited for later", "wait"
+RECEIVE, RECEIVE_LATER = "receive", "receive that is waited for later"
 _MOST: Final = 2**28  # bytes of a file
 _TI: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*[0-9]{1,9} (?:init|[a-zA-Z]{2,15} [0-9-])")
 _PRINTED: Final = re.compile(rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )")
@@ -35,19 +36,23 @@ _RECORD: Final = re.compile(r"([A-Z_]{4,40}) +([0-9]{1,19}) +([0-9]{1,19})(?:  ?
 _TYPE_BYTES: Final = (8, 4, 1, 2, 8, 4, 1)  # of SimGrid's numbers of types: double, int, char, short, long, float, byte
 _TYPE_AT: Final = {"bcast": 2, "allreduce": 2, "reduce": 3, "alltoall": 2, "allgather": 2, "gather": 3, "scatter": 3}
 """Of a collective of SimGrid's: which word has the type, where there is one; the first has the elements."""
-_IDLE: Final = ("init", "finalize", "comm_size", "comm_split", "comm_dup", "recv", "irecv", "test")
+_IDLE: Final = ("init", "finalize", "comm_size", "comm_split", "comm_dup", "test")
 _OF_ALL: Final = ("ALLREDUCE", "SCAN", "EXSCAN")
 """Operations whose size, as Score-P writes it, counts the buffers of all ranks."""
 
 
 @dataclass
 class Action:
-    """One thing that a rank does: it computes an ``amount``, or sends ``message_bytes``, or waits for what it sent."""
+    """One thing that a rank does: it computes an ``amount``, sends ``message_bytes``, receives, or waits for either.
+
+    ``peer`` is the rank that a message goes to or comes from, -1 of collectives and where the trace does not say.
+    """
 
     kind: str
     amount: float = 0.0
     collective: str = ""
     message_bytes: float = 0.0
+    peer: int = -1
 
 
 @dataclass
@@ -57,10 +62,6 @@ class MpiTrace:
     ranks: dict[int, list[Action]]
     timed: bool
     skipped: dict[str, int] = field(default_factory=dict)
-
-    def longest(self) -> int:
-        """Return the rank that computes the most: the others wait for it in every collective."""
-        return max(self.ranks, key=lambda rank: sum(one.amount for one in self.ranks[rank]))
 
 
 def is_mpi_trace(path: Path) -> bool:
@@ -121,18 +122,20 @@ def _time_independent(text: str) -> MpiTrace:
 
 
 def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None:
-    """Return an action of SimGrid's; None for what takes no time here (a receive: its sender's message counts)."""
+    """Return an action of SimGrid's; None for what takes no time here."""
     if name == "compute":
         return Action(COMPUTE, amount=_number(words[0]))
     if name in ("wait", "waitall"):
         return Action(WAIT)
+    if name in ("recv", "irecv"):
+        return Action(RECEIVE if name == "recv" else RECEIVE_LATER, peer=_peer(words))
     if name == "barrier":
         return Action(MESSAGE, collective="barrier", message_bytes=8.0)
     if name in ("send", "isend"):  # partner, (tag,) elements (, type): the tag since 3.20
         kind = _type(words[-1]) if len(words) == 4 or (len(words) == 3 and _type(words[1]) is None) else None
         elements = _number(words[1] if len(words) < 3 or (len(words) == 3 and kind) else words[2])
         way = LATER if name == "isend" else MESSAGE
-        return Action(way, collective="send_recv", message_bytes=elements * (kind or size))
+        return Action(way, collective="send_recv", message_bytes=elements * (kind or size), peer=_peer(words))
     if name == "reducescatter":  # elements of each rank, work, type
         kind = _type(words[ranks + 1]) if len(words) > ranks + 1 else None
         return Action(MESSAGE, collective=name, message_bytes=sum(map(_number, words[:ranks])) * (kind or size))
@@ -142,6 +145,10 @@ def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None
     kind = _type(words[_TYPE_AT[of]]) if of == name and len(words) > _TYPE_AT[of] else None
     times = ranks if of in ("allgather", "alltoall") else 1  # stated for one pair of ranks
     return Action(MESSAGE, collective=of, message_bytes=times * _number(words[0]) * (kind or size))
+
+
+def _peer(words: list[str]) -> int:
+    return int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 10 else -1
 
 
 def _type(word: str) -> int | None:
@@ -166,6 +173,7 @@ class _Event:
     name: str = ""
     sent: float = 0.0
     received: float = 0.0
+    peer: int = -1
 
 
 def _printed(text: str) -> Iterator[_Event]:
@@ -181,7 +189,9 @@ def _printed(text: str) -> Iterator[_Event]:
         name = region[1] if region else (re.search(r"Operation: (\w{1,40})", rest) or ("", ""))[1]
         sizes = {word: float(value[:18]) for word, value in re.findall(r"(Sent|Received|Length): ([0-9]+)", rest)}
         sent = sizes.get("Sent", sizes.get("Length", 0.0))
-        yield _Event(kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0))
+        partner = re.search(r"(?:Receiver|Sender): ([0-9]{1,9})", rest)
+        peer = int(partner[1]) if partner else -1
+        yield _Event(kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0), peer)
 
 
 def _archive(path: Path) -> Iterator[_Event]:
@@ -209,7 +219,9 @@ def _of_archive(event: Any, location: int, time: float) -> _Event:
     operation = getattr(event, "collective_op", None)
     name = str(region.name) if region is not None else str(getattr(operation, "name", operation or ""))
     sent = getattr(event, "size_sent", getattr(event, "msg_length", 0.0))
-    return _Event(kind, location, time, name, float(sent), float(getattr(event, "size_received", 0.0)))
+    peer = getattr(event, "receiver", getattr(event, "sender", -1))
+    received = float(getattr(event, "size_received", 0.0))
+    return _Event(kind, location, time, name, float(sent), received, peer if isinstance(peer, int) else -1)
 
 
 def _of_events(events: Iterable[_Event]) -> MpiTrace:
@@ -235,7 +247,9 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
             actions.append(Action(COMPUTE, amount=one.time - begun[one.location]))
         elif one.kind in ("MPI_SEND", "MPI_ISEND"):
             later = LATER if one.kind == "MPI_ISEND" else MESSAGE
-            actions.append(Action(later, collective="send_recv", message_bytes=one.sent))
+            actions.append(Action(later, collective="send_recv", message_bytes=one.sent, peer=one.peer))
+        elif one.kind in ("MPI_RECV", "MPI_IRECV"):  # written when it is over
+            actions.append(Action(RECEIVE, peer=one.peer))
         elif one.kind == "MPI_COLLECTIVE_END":
             size = max(one.sent, one.received, 8.0)
             actions.append(Action(MESSAGE, collective=one.name, message_bytes=size))

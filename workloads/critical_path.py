@@ -1,6 +1,7 @@
 """When the layers of a graph run: the time of each by its best source, then the order, and what the end waits for.
 
-A GPU computes one layer at a time and sends one message at a time; the two overlap. Of what is ready the first written
+A GPU computes one layer at a time and sends one message at a time; the two overlap, and GPUs (the ranks of a trace of
+several) run beside each other. Of what is ready the first written
 goes first. The order of the medians holds for all draws of the times, so the interval is that of the same plan.
 """
 
@@ -65,7 +66,10 @@ class LayerTimes:
 
 @dataclass
 class Plan:
-    """Tasks in the order in which they run: layer and stream of each, start and end, and the task it waited for."""
+    """Tasks in the order in which they run: layer and kind of each, start and end, and the task it waited for.
+
+    Kinds are `COMPUTE` and `LINKS`.
+    """
 
     tasks: list[tuple[int, int]]
     start: list[float]
@@ -172,24 +176,26 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
         for before in one.after:
             followers[before].append(place)
     plan = Plan([], [], [], [])
-    free, last = [0.0, 0.0], [-1, -1]
-    waiting: tuple[list[tuple[float, int, int]], ...] = ([], [])  # by when they are ready
-    ready: tuple[list[tuple[int, float, int]], ...] = ([], [])  # by place
+    first = streams_of(layers)
+    count = max(first, default=0) + 2
+    free, last = [0.0] * count, [-1] * count
+    waiting: list[list[tuple[float, int, int]]] = [[] for _ in range(count)]  # by when they are ready
+    ready: list[list[tuple[int, float, int]]] = [[] for _ in range(count)]  # by place
     finished = [(0.0, -1)] * len(layers)
 
     def offer(place: int, stream: int, when: float, cause: int) -> None:
         heapq.heappush(waiting[stream], (when, place, cause))
 
     def begin(place: int, when: float, cause: int) -> None:
-        offer(place, COMPUTE if times.source[place] else LINKS, when, cause)
+        offer(place, first[place] + (COMPUTE if times.source[place] else LINKS), when, cause)
 
-    for place, count in enumerate(missing):
-        if not count:
+    for place, others in enumerate(missing):
+        if not others:
             begin(place, 0.0, -1)
     while any((*waiting, *ready)):
         # the stream whose next task starts first
         starts = []
-        for stream in (COMPUTE, LINKS):
+        for stream in range(count):
             if ready[stream]:
                 starts.append((free[stream], stream))
             elif waiting[stream]:
@@ -203,14 +209,15 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
         else:
             when, place, cause = heapq.heappop(waiting[stream])
         start = max(when, free[stream])
-        end = start + float((times.compute if stream == COMPUTE else times.message)[place]) * 1e-6
-        plan.tasks.append((place, stream))
+        kind = stream - first[place]
+        end = start + float((times.compute if kind == COMPUTE else times.message)[place]) * 1e-6
+        plan.tasks.append((place, kind))
         plan.start.append(start)
         plan.end.append(end)
         plan.cause.append(cause if when >= free[stream] else last[stream])
         free[stream], last[stream] = end, len(plan.tasks) - 1
-        if stream == COMPUTE and layers[place].collective:
-            offer(place, LINKS, end, last[stream])
+        if kind == COMPUTE and layers[place].collective:
+            offer(place, first[place] + LINKS, end, last[stream])
             continue
         finished[place] = (end, last[stream])
         for after in followers[place]:
@@ -218,6 +225,12 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
             if not missing[after]:
                 begin(after, *max(finished[before] for before in layers[after].after))
     return plan
+
+
+def streams_of(layers: Sequence[LayerOfGraph]) -> list[int]:
+    """Return the first stream, that of computing, of the rank of each layer; its messages' is the next."""
+    places = {rank: 2 * place for place, rank in enumerate(sorted({one.rank for one in layers}))}
+    return [places[one.rank] for one in layers]
 
 
 def _task_seconds(task: tuple[int, int], times: LayerTimes, normal: FloatArray) -> FloatArray:
@@ -233,17 +246,19 @@ def drawn_ends(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan, no
 
     ``normal`` are standard normal draws for each of `PARTS`, shape (draws, parts).
     """
-    free = [np.zeros(len(normal)), np.zeros(len(normal))]
+    first = streams_of(layers)
+    free = [np.zeros(len(normal)) for _ in range(max(first, default=0) + 2)]
     done: list[FloatArray] = [free[0]] * len(layers)
     for task in plan.tasks:
-        place, stream = task
+        place, kind = task
+        stream = first[place] + kind
         start = free[stream]
         for before in layers[place].after:
             start = np.maximum(start, done[before])
-        if stream == LINKS and times.source[place]:
+        if kind == LINKS and times.source[place]:
             start = np.maximum(start, done[place])
         free[stream] = done[place] = start + _task_seconds(task, times, normal)
-    return np.maximum(*free)
+    return np.maximum.reduce(free)
 
 
 def drawn_parts(times: LayerTimes, plan: Plan, normal: FloatArray) -> dict[str, FloatArray]:

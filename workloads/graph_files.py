@@ -12,9 +12,10 @@ An ONNX model enters `onnx_layers`: every node that computes is a layer, and wai
 Nodes are taken one by one, as a runtime without fusion runs them. Views, constants, and what is computed of constants
 or of sizes alone are no layers.
 
-A trace of an MPI program (`readers.mpi_trace`: SimGrid's time-independent form, OTF2) enters `mpi_layers`: what the
-rank that computes the most does between its messages, with its times, and the messages, which are computed anew. A
-blocking message and a wait hold it up; a message sent in the background goes out beside what it computes.
+A trace of an MPI program (`readers.mpi_trace`: SimGrid's time-independent form, OTF2) enters `mpi_layers`: what
+every rank does between its messages, with its times, and the messages, which are computed anew. Ranks run beside each
+other and meet in their collectives; what follows a receive waits for the message. A blocking message and a wait hold a
+rank up; a message sent in the background goes out beside what it computes.
 
 The input of two published planners enters `published_layers`, nodes with the times that were measured and edges between
 them:
@@ -33,6 +34,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -41,13 +43,14 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, ParameterError, counted, few
+from ..evaluation.metrics import NINETY_PERCENT
 from ..operators.call import Tensor
 from ..operators.kinds.convolution import AXES
 from ..operators.operators import OPS
 from ..output import visible
 from ..projection.collective_laws import collective_of
 from ..readers.execution_trace import LAUNCH, read_execution_trace
-from ..readers.mpi_trace import LATER, WAIT, read_mpi_trace
+from ..readers.mpi_trace import LATER, MESSAGE, RECEIVE, RECEIVE_LATER, WAIT, Action, MpiTrace, read_mpi_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark
 from ..table.measurements import DTYPE_COLUMNS
@@ -248,8 +251,12 @@ _COPIES: Final = frozenset(
 _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 
 
-def mpi_layers(path: Path, unit: str = "") -> Layers:
-    """Return the layers of a trace of an MPI program, and what is to be said of them.
+def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[Remark], float]:
+    """Return the layers of all ranks of an MPI program's trace, what is to be said of them, and the spread of times.
+
+    Ranks meet in the collectives that all of them have; what follows a receive waits for the message. Where partners
+    are not in the trace, the ranks may run beside each other or one after the other: the spread of the logarithm of
+    their times lets a 90 % interval reach from the one to the other.
 
     ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``. Raises
     ParameterError: the trace has amounts and no speed is stated, or it has times and one is; DataError: it cannot be
@@ -266,35 +273,107 @@ def mpi_layers(path: Path, unit: str = "") -> Layers:
     if not 1e-9 < per_us < 1e15:
         raise ParameterError("time_unit", f"must be a speed above 1 kf, got {unit!r}")
     scale = 1e6 if stated is None else 1 / per_us
-    rank, lost = trace.longest(), Counter(trace.skipped)
+    lost = Counter(trace.skipped)
+    together = _meetings(trace)
     layers: list[dict[str, Any]] = []
-    before: list[str] = []  # what the next one waits for
-    under_way: list[str] = []
-    for action in trace.ranks[rank]:
-        collective = collective_of(action.collective)
-        if action.kind == WAIT:
-            before, under_way = before + under_way, []
-            continue
-        if action.collective and not collective:
-            lost[action.collective] += 1
-            continue
-        name = f"{collective or 'compute'} {len(layers) + 1}"
-        message = {"collective": collective, "message_bytes": action.message_bytes}
-        does = message if collective else {"time_us": action.amount * scale}
-        layers.append({"name": name, "after": before, **does})
-        if action.kind == LATER:
-            under_way.append(name)
-        else:
-            before = [name]
-    of = f"rank {rank} of {counted(len(trace.ranks), 'rank')}, which computes the most, stands for all"
+    met: dict[int, dict[str, Any]] = {}  # the layer of each collective that all ranks share
+    sent: dict[tuple[int, int, int], str] = {}  # sender, receiver and number of a message -> its layer
+    alone = 0  # receives and collectives whose partners are in no rank's trace
+    for rank, actions in sorted(trace.ranks.items()):
+        for number, action in enumerate(_numbered(rank, actions)):
+            if action.kind in (MESSAGE, LATER) and action.peer >= 0:
+                sent[rank, action.peer, action.place] = f"rank {rank}: {number + 1}"
+    for rank, actions in sorted(trace.ranks.items()):
+        before: list[str] = []  # what the next one waits for
+        under_way: list[str] = []
+        collectives = 0
+        for number, action in enumerate(_numbered(rank, actions)):
+            collective = collective_of(action.collective)
+            if action.kind == WAIT:
+                before, under_way = before + under_way, []
+                continue
+            if action.kind in (RECEIVE, RECEIVE_LATER):
+                message = sent.get((action.peer, rank, action.place), "")
+                alone += not message
+                arrived = [message] if message else []
+                if action.kind == RECEIVE:
+                    before = before + arrived
+                else:
+                    under_way += arrived
+                continue
+            if action.collective and not collective:
+                lost[action.collective] += 1
+                continue
+            name = f"rank {rank}: {number + 1}"
+            shared = -1
+            if collective and action.peer < 0 and action.kind == MESSAGE:
+                shared = collectives if collectives < together else -1
+                collectives += 1
+                alone += shared < 0
+            if shared in met:
+                met[shared]["after"] += before
+                before = [met[shared]["name"]]
+                continue
+            does = {"collective": collective, "message_bytes": action.message_bytes}
+            does = does if collective else {"time_us": action.amount * scale}
+            layers.append({"name": name, "after": [*before], "rank": rank, **does})
+            if shared >= 0:
+                met[shared] = layers[-1]
+            if action.kind == LATER:
+                under_way.append(name)
+            else:
+                before = [name]
+    of = f"{counted(len(trace.ranks), 'rank')} are played together"
     code, times = "times-of-graph", f"its amounts are taken at {unit}"
     if trace.timed:
         code, times = "times-of-trace", "its times are those of the trace"
-    notes = [remark(code, f"{of}; {times}, and messages are recomputed", rank=rank, ranks=len(trace.ranks))]
+    notes = [remark(code, f"{of}; {times}, and messages are recomputed", ranks=len(trace.ranks))]
+    if alone:
+        text = f"{counted(alone, 'message')} whose partners are not in the trace: what waits for them is unknown"
+        notes.append(remark("messages-unmatched", text, messages=alone))
+    busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
+    apart = alone and max(busy) > 0
+    spread = float(np.log(sum(busy) / max(busy)) / NINETY_PERCENT) if apart else 0.0
     if lost:
         listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())
         notes.append(remark("actions-left-out", f"actions without a law are left out: {listed}", actions=lost.total()))
-    return layers, notes
+    return layers, notes, spread
+
+
+def _meetings(trace: MpiTrace) -> int:
+    """Return how many collectives from the first on all ranks have, of the same name: they meet in them."""
+    names = [
+        [one.collective for one in actions if one.kind == MESSAGE and one.peer < 0 and collective_of(one.collective)]
+        for actions in trace.ranks.values()
+    ]
+    shared = 0
+    for each in zip(*names, strict=False):
+        if len(set(each)) > 1:
+            break
+        shared += 1
+    return shared
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An action, and the place of its message among those of its rank to or from its peer."""
+
+    kind: str
+    amount: float
+    collective: str
+    message_bytes: float
+    peer: int
+    place: int
+
+
+def _numbered(rank: int, actions: Sequence[Action]) -> Iterator[_Placed]:
+    """Yield the actions of a rank with the place of each message among those of its way and peer."""
+    places: Counter[tuple[bool, int]] = Counter()
+    for one in actions:
+        way = one.kind in (RECEIVE, RECEIVE_LATER), one.peer
+        yield _Placed(one.kind, one.amount, one.collective, one.message_bytes, one.peer, places[way])
+        if one.peer >= 0:
+            places[way] += 1
 
 
 def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:

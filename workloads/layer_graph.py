@@ -6,7 +6,8 @@ layer stands behind those it waits for. A layer has what it computes (an operato
 a stated time), a message with its collective, or both: the message goes out when the computing is done.
 Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
 runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``);
-``collective``, ``message_bytes`` and ``ranks``. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
+``collective``, ``message_bytes``, ``ranks``, and ``rank`` where several run beside each other.
+``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _OTHER_NAMES: Final = {
     **dict.fromkeys(("dtype", "precision"), "dtype_a"),
     **dict.fromkeys(("bytes", "message"), "message_bytes"),
 }
-_KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", *_US)
+_KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", "rank", *_US)
 _TEXTS: Final = (*DTYPE_COLUMNS, "variant", "layout", "direction", "scale_block")
 MOST: Final = 20_000  # layers of a graph
 
@@ -50,6 +51,7 @@ class LayerOfGraph:
     """One layer: ``stated_us`` or ``op`` with its ``sizes`` is what it computes, ``collective`` what it then sends.
 
     ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0 means all GPUs.
+    ``rank`` is the one it runs on: ranks run beside each other.
     """
 
     name: str
@@ -62,14 +64,15 @@ class LayerOfGraph:
     collective: str = ""
     message_bytes: float = 0.0
     ranks: int = 0
+    rank: int = 0
 
 
 @dataclass(frozen=True)
 class LayerGraph:
     """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked.
 
-    ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of stated times that
-    another forecast made.
+    ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of stated times: those
+    that another forecast made, or of ranks of which some wait for messages nobody is seen to send.
     """
 
     name: str
@@ -180,8 +183,8 @@ def read_layers(
         if _is_mpi(path):
             from .graph_files import mpi_layers
 
-            layers, notes = mpi_layers(path, unit)
-            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes))
+            layers, notes, spread = mpi_layers(path, unit)
+            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread)
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:
@@ -369,6 +372,7 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         op=op,
         sizes=sizes,
         stated_us=_number(name, stated, times[0]) * _US[times[0]] if times else None,
+        rank=int(_number(name, stated, "rank", whole=True)),
         **message,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -40,21 +41,53 @@ def test_messages_of_simgrid(tmp_path: Path, action: str, message: tuple[str, fl
     (found,) = trace.ranks[0]
     assert (found.collective, found.message_bytes) == message
     assert not trace.timed
-    assert trace.longest() == 1
+    assert sorted(trace.ranks) == [0, 1]
 
 
 def test_what_waits_for_what(tmp_path: Path) -> None:
     """The message in the background goes out while the rank computes, and is waited for; doubles, as init says."""
     text = "0 init 1\n1 init 1\n0 isend 1 0 1000\n0 compute 2e9\n0 wait\n0 compute 1e9\n0 finalize\n1 compute 5\n"
     layers = read_layers(written(tmp_path, text), unit="1Gf").layers
-    assert [(one.collective, one.after, one.stated_us) for one in layers] == [
-        ("send_recv", (), None),
-        ("", (), 2e6),
-        ("", (0, 1), 1e6),
+    assert [(one.collective, one.after, one.stated_us, one.rank) for one in layers] == [
+        ("send_recv", (), None, 0),
+        ("", (), 2e6, 0),
+        ("", (0, 1), 1e6, 0),
+        ("", (), 5e-3, 1),
     ]
     assert layers[0].message_bytes == 8000
     found = forecast({"model": tmp_path / "lu.trace", "gpu": "MI300X", "gpus": 2, "time_unit": "1Gf"})
     assert found.predicted == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        # each rank is the slower one once: neither alone takes 2 s
+        ("0 compute 1e9\n0 allreduce 1 0\n0 compute 5e8\n1 compute 5e8\n1 allreduce 1 0\n1 compute 1e9\n", 2.0),
+        # a pipeline: the second rank has nothing to do before the first sends
+        ("0 compute 1e9\n0 send 1 0 8\n1 recv 0 0 8\n1 compute 5e8\n", 1.5),
+        ("0 compute 1e9\n0 isend 1 0 8\n0 wait\n1 irecv 0 0 8\n1 compute 2e8\n1 wait\n1 compute 5e8\n", 1.5),
+        ("0 compute 1e9\n1 compute 1.5e9\n", 1.5),
+    ],
+)
+def test_all_ranks_are_played(tmp_path: Path, text: str, seconds: float) -> None:
+    path = written(tmp_path, f"0 init\n1 init\n{text}")
+    found = forecast({"model": path, "gpu": "MI300X", "gpus": 2, "time_unit": "1Gf"})
+    assert found.predicted == pytest.approx(seconds, rel=1e-3)
+
+
+def test_a_message_that_no_rank_sends_is_said(tmp_path: Path) -> None:
+    graph = read_layers(written(tmp_path, "0 init\n0 recv 1 0 8\n0 compute 1e9\n"), unit="1Gf")
+    assert [one.values["messages"] for one in graph.remarks if one.code == "messages-unmatched"] == [1]
+
+
+def test_messages_without_partners_widen_the_interval_up_to_one_rank_after_the_other(tmp_path: Path) -> None:
+    """As if the ranks' messages went to ranks that are not in the trace: the second may wait for the first, or not."""
+    text = "0 init\n1 init\n0 compute 1e9\n0 send {} 0 8\n1 recv {} 0 8\n1 compute 5e8\n"
+    known = read_layers(written(tmp_path, text.format(1, 0)), unit="1Gf")
+    unknown = read_layers(written(tmp_path, text.format(7, 8)), unit="1Gf")
+    assert known.spread == 0
+    assert math.exp(1.6449 * unknown.spread) == pytest.approx(1.5, rel=1e-3)
 
 
 def test_an_index_names_a_file_for_each_rank(tmp_path: Path) -> None:
@@ -63,7 +96,7 @@ def test_an_index_names_a_file_for_each_rank(tmp_path: Path) -> None:
         written(tmp_path / "lu_files", f"{rank} init\n{rank} compute {rank + 1}e9\n", f"{rank}_rank-{rank}.txt")
     index = written(tmp_path, "lu_files/0_rank-0.txt\nlu_files/1_rank-1.txt\n", "lu.txt")
     assert is_graph(index)
-    assert read_mpi_trace(index).longest() == 1
+    assert sorted(read_mpi_trace(index).ranks) == [0, 1]
     outside = written(tmp_path / "lu_files", "../lu.txt\n", "other.txt")
     assert not is_graph(outside)
 
@@ -99,7 +132,7 @@ def test_an_archive_of_otf2(tmp_path: Path) -> None:
             writer.enter(1000 + 500 * rank, region)
             writer.leave(1600, region)
     found = read_mpi_trace(tmp_path / "archive" / "traces.otf2")
-    assert found.longest() == 1
+    assert sorted(found.ranks) == [0, 1]
     assert [one.amount for one in found.ranks[1]] == pytest.approx([1.5e-3])
 
 
