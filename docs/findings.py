@@ -75,6 +75,11 @@ CURES = {
     "infinite-duration": "correct the row named, or leave it out",
     "launch-not-recorded": "begin the recording a step or two earlier: the shapes stand at the launch",
     "launched-before": "begin the recording a step or two earlier",
+    "idle-head": "nothing; begin the recording later, or project the step alone, if it is part of the work",
+    "idle-tail": "nothing; end the recording earlier",
+    "long-gap": "look what the program did there: loading, compiling, a pause between requests",
+    "graph-as-a-whole": "profile with `--cuda-graph-trace=node`",
+    "messages-unmatched": "record all ranks of the program",
     "missing-dimension": "give it in the table, by `--default COLUMN=VALUE`, or map its name (`--rename`); "
     "record traces with `record_shapes=True`",
     "missing-value": "give the column that it is made of",

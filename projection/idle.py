@@ -40,12 +40,14 @@ def with_ends_cut(trace: Annotated) -> tuple[Annotated, tuple[Remark, ...]]:
     head, idle = _head(start, duration)
     if head:
         cut[rows[:head]] = True
-        remarks.append(_cut_end("idle-head", "before", idle, duration[:head], counted))
+        text, values = _cut_end("before", idle, duration[:head], counted)
+        remarks.append(remark("idle-head", text, **values))
         rows, start, duration = rows[head:], start[head:], duration[head:]
     tail, idle = _tail(start, duration)
     if tail < len(rows):
         cut[rows[tail:]] = True
-        remarks.append(_cut_end("idle-tail", "after", idle, duration[tail:], counted))
+        text, values = _cut_end("after", idle, duration[tail:], counted)
+        remarks.append(remark("idle-tail", text, **values))
     if not remarks:
         return trace, ()
     return replace(trace, dispatches=table.assign(**{CUT: cut})), tuple(remarks)
@@ -86,11 +88,12 @@ def _tail(start: IntArray, duration: IntArray) -> tuple[int, int]:
     return first + 1, int(gaps[first])
 
 
-def _cut_end(code: str, side: str, idle_ns: int, duration_ns: IntArray, count: int) -> Remark:
+def _cut_end(side: str, idle_ns: int, duration_ns: IntArray, count: int) -> tuple[str, dict[str, float]]:
+    """Return what is said of an idle end, and its values."""
     cut, time_us = len(duration_ns), float(duration_ns.sum()) / 1e3
     ran = f"{cut:,} of {count:,} activities ran {side} it, for {time_us:,.4g} µs"
     text = f"an idle stretch of {idle_ns / 1e6:,.4g} ms is left out of the end-to-end time: {ran}, left out too"
-    return remark(code, text, idle_us=idle_ns / 1e3, activities=cut, time_us=time_us)
+    return text, {"idle_us": idle_ns / 1e3, "activities": cut, "time_us": time_us}
 
 
 def long_gaps(projection: Projection) -> list[Remark]:
