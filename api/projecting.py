@@ -135,7 +135,7 @@ class ProjectedTrace:
     @property
     def notes(self) -> list[str]:
         """What a reader should know."""
-        return [*map(repr, self.result.notes)]
+        return [*map(repr, (*self.result.first, *self.result.notes))]
 
     def plot_classes(self) -> go.Figure:
         """Draw the time of each class: measured, by FLOPS scaling, projected."""

@@ -71,6 +71,18 @@ def rows(data: Path) -> Iterator[tuple[list[Cells], Cells]]:
         )
 
 
+def idle_changes(data: Path) -> Iterator[Cells]:
+    """Yield for each model the time in which nothing ran on both GPUs, and by how much it changed."""
+    for path in sorted((data / TRACES[H100]).glob("*.json.gz")):
+        idle_us = {}
+        for device, folder in TRACES.items():
+            gpu = find(device)
+            own = project_trace(trace(data / folder / path.name), gpu, gpu)
+            idle_us[device] = own.measured_us - own.busy_us
+        ratio = idle_us[H100] / idle_us[MI300X]
+        yield {"model": path.name.split("_")[0], MI300X: idle_us[MI300X], H100: idle_us[H100], "ratio": ratio}
+
+
 def _errors(projection: Projection, measured_us: float) -> Cells:
     return {name: 100 * (projection.totals[name] / measured_us - 1) for name in AGGREGATIONS}
 
@@ -95,6 +107,9 @@ def _show(options: argparse.Namespace) -> None:
     output().print(shown("End-to-end time: error by law and way of adding up, %", errors))
     output().print(shown("Over all pairs and directions, %", summary(errors)))
     output().print(shown(f"90 % intervals of {CHOICE}, replayed", told))
+    changed = pd.DataFrame(list(idle_changes(options.data)))
+    output().print(shown("Time in which nothing ran, µs (GAP_SIGMA)", changed))
+    print(f"root mean square of the logarithms {np.sqrt(np.mean(np.log(changed['ratio']) ** 2)):.3f}")
     inside = int(np.sum(told["inside"] == "yes"))
     print(f"{inside} of {len(told)} measured times inside their interval")
 

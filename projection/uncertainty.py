@@ -283,7 +283,7 @@ CPU_STATED_SIGMA: Final = 0.02
 bert-small and Falconsai, one CPU is 1.12 and 1.10 times as fast as the other.)"""
 GAP_SIGMA: Final = 0.15
 """Relative standard deviation of the time before activities where the trace does not say what it was spent on. The time
-in which nothing ran changed by 1.23, 0.89, 1.10 and 1.16 from MI300X to H100 (four models traced on both,
+in which nothing ran changed by 1.23, 0.88, 1.10 and 1.16 from MI300X to H100 (four models traced on both,
 `benchmarks.projection_traces`): root mean square of the logarithms."""
 BASES = STATED, MEASURED, PARTLY, ASSUMED = "stated", "measured", "partly assumed", "assumed"
 """What the sigma of a class rests on: the user's word; measurements of its laws; those for a part of its activities,

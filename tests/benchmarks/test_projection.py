@@ -14,6 +14,7 @@ from flopcast.benchmarks import projection_laws, projection_traces
 from flopcast.benchmarks.projection_laws import CAMPAIGNS, LAWS, Campaign, across, entries, law_rows, main, shown
 from flopcast.hardware import find
 from flopcast.projection.kernel_laws import ERRORS
+from flopcast.projection.uncertainty import GAP_SIGMA
 from flopcast.readers import Measurements, read
 from flopcast.traces.summary import Annotated
 
@@ -119,6 +120,12 @@ def test_errors_of_traces_are_summed_up_by_law() -> None:
     found = projection_traces.summary(pd.DataFrame(rows)).set_index("law")
     assert found.index.tolist() == ["flops", "affine"]
     assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [20.0, 30.0, 1.0]
+
+
+@pytest.mark.long
+def test_how_much_gaps_of_unknown_cause_change_is_what_was_measured(shared_data: Path) -> None:
+    ratios = [row["ratio"] for row in projection_traces.idle_changes(shared_data)]
+    assert np.sqrt(np.mean(np.log(ratios) ** 2)) == pytest.approx(GAP_SIGMA, abs=0.005)
 
 
 @pytest.mark.long
