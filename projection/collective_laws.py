@@ -716,6 +716,16 @@ def collective_us(
     return latency + transfer
 
 
+def lent_us(gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int) -> FloatArray:
+    """Return the times of collectives within a node by the links of MI300X at this GPU's bandwidth, in µs."""
+    size = np.asarray(message_bytes, dtype=np.float64)
+    link = lent_link(measured_links(), STAND_IN, gpu, collective)
+    if link is None or ranks < 2:
+        return np.zeros_like(size)
+    latency, transfer = link.parts_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
+    return latency + transfer
+
+
 def collective_parts_us(
     gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int, network: Network = ONE_NODE
 ) -> tuple[FloatArray, FloatArray]:

@@ -205,7 +205,8 @@ def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[Flo
         products += matrix.share * time_us(matrix, tokens)
 
     def collective_us(kind: str, message: FloatArray, ranks: int) -> FloatArray:
-        return sources.collective_us(gpu, kind, message, ranks, setting.network, over=_OVER_LAW["collectives"])
+        over = _OVER_LAW["collectives"]
+        return sources.collective_us(gpu, kind, message, ranks, setting.network, over=over, engine=True)
 
     message = tokens * model.hidden * WIDE_BYTES
     collectives = model.sums * collective_us("all_reduce", message, tp)

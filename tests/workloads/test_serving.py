@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.projection.collective_laws import ONE_NODE
+from flopcast.workloads.kernel_times import Sources
 from flopcast.workloads.known_models import find
 from flopcast.workloads.serving import described, figures
 
@@ -89,3 +91,14 @@ def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(target: str,
         assert (found["predicted_ms"] / found["sum of parts"]).to_numpy() == pytest.approx(1.5, rel=0.05)
         assert (found["upper_ms"] < 1.5 * found["lower_ms"]).all()  # of its own errors, which are of 2 %
     assert not [column for column in trained.dataset.X if column.startswith("rule.")]  # no model was told
+
+
+def test_an_engine_reduces_short_messages_on_new_gpus_faster_than_their_library() -> None:
+    gpu, sources = fc.gpu("MI355X"), Sources()
+    sizes = np.array([16e3, 256e3])
+    library = sources.collective_us(gpu, "all_reduce", sizes, 8, ONE_NODE)
+    engine = sources.collective_us(gpu, "all_reduce", sizes, 8, ONE_NODE, engine=True)
+    assert (engine < 0.7 * library).all()
+    known = fc.gpu("MI300X")
+    same = [sources.collective_us(known, "all_reduce", sizes, 8, ONE_NODE, engine=which) for which in (True, False)]
+    np.testing.assert_array_equal(*same)
