@@ -57,7 +57,6 @@ style: .venv/.dev
 	$(BIN)/ruff format --check .
 
 types: .venv/.dev
-	mkdir -p build/types && ln -sfn ../.. build/types/flopcast
 	$(BIN)/pyrefly check --output-format min-text
 
 # Damaged files of every kind: `make fuzz TIME=10m`. Counts go on where the last run ended (build/fuzz).
@@ -122,4 +121,4 @@ build/lowest/.test: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .hypothesis .coverage flopcast.egg-info docs/gallery docs/generated
+	rm -rf .venv build dist runs/demo .pytest_cache .ruff_cache .hypothesis .coverage src/flopcast.egg-info docs/gallery docs/generated

@@ -10,8 +10,6 @@ Detection is by content; every command and every message knows the format from t
 `files` (text, CSV, compression), `sqlite`, `labels` (units, devices) and `blas`.
 """
 
-from __future__ import annotations
-
 from . import (  # noqa: F401  (each registers its readers)
     aiconfigurator,
     aiter,  # noqa: A004

@@ -17,9 +17,9 @@ import pytest
 from flopcast import __version__
 
 ROOT = Path(__file__).parents[1]
-OTHER_FOLDERS = ("tests", "benchmarks", "docs", "examples", "build", "dist", "runs")
+OTHER_FOLDERS = ("src", "tests", "benchmarks", "docs", "examples", "build", "dist", "runs")
 """Folders of the root that are no part of the package."""
-LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), *OTHER_FOLDERS[4:])
+LEFT_BEHIND = (*(".*", "__pycache__", "*.egg-info"), "build", "dist", "runs")
 DATA = {
     "__init__.pyi",
     "py.typed",
@@ -34,6 +34,7 @@ DATA = {
     "hardware/counter_blocks.toml",
     "hardware/gpus.toml",
     "hardware/measured.csv",
+    "models/__init__.pyi",
     "projection/law_errors.toml",
     "projection/links.toml",
     "report/page.css",
@@ -80,7 +81,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist from a copy of the tree, and the wheel from the sdist; return the folder of both."""
     folder = tmp_path_factory.mktemp("packaging")
-    shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", folder / "tree", cwd=folder)
     return folder / "dist"
 
@@ -126,7 +127,21 @@ def test_the_sdist_holds_the_package_what_builds_it_and_nothing_else(built: Path
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {"/".join(member.name.split("/")[1:]) for member in archive.getmembers() if member.isfile()}
-    assert {name for name in names if not name.startswith("flopcast.egg-info/")} == modules() | DATA | BUILDING
+    package = {f"src/flopcast/{name}" for name in modules() | DATA}
+    assert {name for name in names if not name.startswith("src/flopcast.egg-info/")} == package | BUILDING
+
+
+def test_an_editable_install_is_a_path_that_type_checkers_follow(built: Path, tmp_path: Path) -> None:
+    code = "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    run(sys.executable, "-c", code, tmp_path, cwd=built.parent / "tree")
+    (path,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        added = [name for name in archive.namelist() if ".dist-info/" not in name]
+        paths = [archive.read(name).decode("utf-8").split() for name in added]
+    ((place,),) = paths
+    assert [name for name in added if name.endswith(".pth")] == added
+    assert (Path(place) / "flopcast" / "py.typed").is_file()
+    assert (Path(place) / "flopcast" / "__init__.pyi").samefile(built.parent / "tree" / "__init__.pyi")
 
 
 def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
