@@ -6,6 +6,8 @@ What a result may replace is one rule, here: a file that flopcast wrote, which s
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -57,6 +59,15 @@ _WRITTEN: Final = (
     frozenset({"op", "dtype_a", "duration_us", "source"}),  # measurements
 )
 """Columns by which a CSV is known that flopcast wrote; `_csv_is_marked` says what else it must be like."""
+_MISS_RATES: Final = ("benchmark", "size", "performance", "mpki", "unit")
+_HEADERS: Final = (
+    ("reason", "source", "device", "kind", "name", "run", "step", "duration_us", "median_us", "limit_us"),  # left out
+    ("benchmark", "size", "unit", "ipc", "mpki", "f_mem"),  # kernels counted at several sizes
+    _MISS_RATES,
+    ("rank", "device_number", "name", "occurrence", "workgroups", "threads", "runs", "duration_us", "source",
+     "spread_us"),  # durations of passes
+)  # fmt: skip
+"""Whole headers of the CSVs that flopcast wrote whose columns, in another order, may be those of the user's table."""
 
 
 @dataclass(frozen=True)
@@ -139,12 +150,30 @@ def _workbook_is_marked(file: Path) -> bool:
 
 
 def _csv_is_marked(head: bytes) -> bool:
-    """Whether every name of the header is quoted, as spreadsheets and pandas do not write them, and are flopcast's."""
-    header = head.partition(b"\n")[0].decode(errors="replace")
+    """Whether every name of the header is quoted, as spreadsheets and pandas do not write them, and are flopcast's.
+
+    Miss rates whose performance somebody has filled in are that person's.
+    """
+    header, _, rows = head.decode(errors="replace").partition("\n")
     if not re.fullmatch(r'"[^"]*"(,"[^"]*")*', header):
         return False
-    names = set(header[1:-1].split('","'))
-    return any(columns <= names for columns in _WRITTEN)
+    names = tuple(header[1:-1].split('","'))
+    if names == _MISS_RATES:
+        return not _filled_in(rows, names.index("performance"))
+    return names in _HEADERS or any(columns <= set(names) for columns in _WRITTEN)
+
+
+def _filled_in(rows: str, place: int) -> bool:
+    """Whether a row of CSV, the last of which may be cut, has a value in the column of that place."""
+    cells = [row[place] for row in csv.reader(rows.splitlines()) if len(row) > place]
+    return any(cells)
+
+
+def is_as_written(file: Path, table: pa.Table) -> bool:
+    """Whether a file is what `write_table` makes of a table as CSV, byte for byte: nobody has filled it in."""
+    text = io.BytesIO()
+    write_csv(table, text)
+    return file.is_file() and file.read_bytes() == text.getvalue()
 
 
 def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] = ()) -> None:
@@ -298,10 +327,10 @@ _RUN_BY_SPREADSHEETS: Final = r"'* *[=+\-@＝＋－＠\t\r\n]"
 _GUARDED = re.compile(f"'(?={_RUN_BY_SPREADSHEETS})")
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
+def write_csv(table: pa.Table, path: Path | io.BytesIO) -> None:
     """Write a table as CSV that spreadsheets do not run; `unguarded` gives its texts back.
 
-    `path` is one that `whole_file` gives, or any other. Texts are quoted, numbers and missing values are not.
+    `path` is one that `whole_file` gives, any other, or memory. Texts are quoted, numbers and missing values are not.
     """
     import pyarrow.csv
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import ParameterError
-from ..output import READABLE, check_file, write_table
+from ..output import READABLE, check_file, is_as_written, replacing, write_table
 from . import options as opt
 
 PLACE = 200
@@ -24,7 +24,8 @@ def command(
     """List the operators and the columns of their measurements, with units and an example row."""
     if template and (out is not None or as_json):
         raise ParameterError("template", "prints the table to fill in: leave out --out and --json")
-    check_file(out, READABLE)
+    with replacing(overwrite=out is not None and out.is_file()):  # whether it is filled in is seen below
+        check_file(out, READABLE)
     from ..api import tables  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op
     from ..report.reference import schema_document
@@ -37,5 +38,7 @@ def command(
     if out is not None:
         import pyarrow as pa
 
-        write_table(pa.Table.from_pandas(tables.template(op), preserve_index=False), out, "{}")
+        table = pa.Table.from_pandas(tables.template(op), preserve_index=False)
+        with replacing(overwrite=is_as_written(out, table)):
+            write_table(table, out, "{}")
     show(document, *([out] if out else []), as_json=as_json)

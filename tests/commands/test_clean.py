@@ -46,6 +46,8 @@ def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: 
     ingest_measurements([tmp_path / "good.json"], tmp_path / "out" / "i.parquet")
     expected = pd.read_parquet(tmp_path / "out" / "i.parquet").assign(campaign="t")
     pd.testing.assert_frame_equal(cleaned.drop(columns="source"), expected.drop(columns="source"))
+    again = run(path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv")
+    assert again.exit_code == 0, again.output
     removed = pd.read_csv(tmp_path / "out" / "r.csv")
     assert removed[["reason", "duration_us"]].to_numpy().tolist() == [["outlier", 50.0], ["outlier", 60.0]]
     assert f"Wrote {tmp_path / 'out' / 'c.parquet'} (1 row)" in result.output

@@ -106,9 +106,19 @@ def test_a_spreadsheet_or_table_that_was_saved_again_is_the_users(run: Path, row
         fc.predict(run, rows, out=parquet)
 
 
-def test_a_table_to_fill_in_is_never_replaced_unasked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_to_fill_in_is_replaced_where_nobody_has_filled_it_in(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"gemm{suffix}"
+    codes = [call("schema", "gemm", "--out", out).exit_code for _ in range(2)]
+    assert codes == [0, 0]
+    assert call("schema", "conv", "--out", out).exit_code == (2 if suffix == ".csv" else 0)
+
+
+def test_a_table_that_is_filled_in_is_never_replaced_unasked(tmp_path: Path) -> None:
     out = tmp_path / "gemm.csv"
     assert call("schema", "gemm", "--out", out).exit_code == 0
+    out.write_text(out.read_text().replace("150", "140"))
+    assert call("schema", "gemm", "--out", out).exit_code == 2
     out.write_text(f"{out.read_text()}filled in\n")
     assert call("schema", "gemm", "--out", out).exit_code == 2
     assert "filled in" in out.read_text()
@@ -206,13 +216,29 @@ def test_fits_replace_fits_alone(tmp_path: Path) -> None:
     fc.train(**asked)
 
 
+MISSES = ("scale", "misses", "addresses.txt", "--sizes", "8,16", "--cache-mb", "1,2", "--instructions", "1000")
+
+
+def test_miss_rates_are_replaced_until_somebody_fills_in_the_performance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("addresses.txt").write_text("0\n128\n0\n128\n")
+    assert [call(*MISSES).exit_code for _ in range(2)] == [0, 0]
+    written = Path("runs.csv").read_text()
+    filled_in = written.replace(",16,,", ",16,7.5,")
+    assert filled_in != written
+    Path("runs.csv").write_text(filled_in)
+    assert call(*MISSES).exit_code == 2
+    assert Path("runs.csv").read_text() == filled_in
+
+
 def test_what_was_measured_for_scaling_does_not_replace_the_table_it_is_called_like(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("runs.csv").write_text(MINE)
     Path("addresses.txt").write_text("0\n128\n0\n128\n")
-    words = ("scale", "misses", "addresses.txt", "--sizes", "8,16", "--cache-mb", "1,2", "--instructions", "1000")
-    assert call(*words).exit_code == 2
+    assert call(*MISSES).exit_code == 2
     assert Path("runs.csv").read_text() == MINE
-    assert call(*words, "--force").exit_code == 0
+    assert call(*MISSES, "--force").exit_code == 0

@@ -33,6 +33,8 @@ def test_planned_recorded_proved_and_projected(tmp_path: Path) -> None:
     words = invoke(*checked, "--steps-per-pass", "1", "--out", tmp_path / "m.parquet", "--script", tmp_path / "p.py")
     assert "coverage complete" in words.output
     compile((tmp_path / "p.py").read_text(), "p", "exec")
+    words = (*checked, "--steps-per-pass", "1", "--out", tmp_path / "m.csv")
+    assert [invoke(*words).exit_code for _ in range(2)] == [0, 0]
     arguments = ["project", full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json"]
     [projected] = json.loads(running.call(*arguments).stdout)
     assert projected["measured_us"] == pytest.approx(1500)
