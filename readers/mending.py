@@ -8,6 +8,7 @@ whole file, which is cut into its events here (`cut`); one that cannot be decode
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -73,6 +74,7 @@ def _as_json(text: bytes) -> bytes:
 _TOKEN = re.compile(r"[^,\]}\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _SPACE = re.compile(r"\s*")
+_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*+"')  # behind an even number of backslashes
 #: What stands behind the quote that ends a key, a value of an object, a value of a list.
 _AFTER_KEY = re.compile(r"\s*:")
 _AFTER_VALUE = re.compile(r'\s*(?:,\s*"[^"\\]{0,200}"\s*:|\}\s*(?:[,}\]]|$))')
@@ -118,8 +120,10 @@ def mended(event: bytes) -> bytes | None:
         elif letter == ":":
             key = False
         elif letter == '"' and inside:
-            after = _AFTER_KEY if key else _AFTER_VALUE if inside[-1] == "{" else _AFTER_ITEM
-            end = _end_of_word(text, place + 1, after)
+            follows = _AFTER_ITEM.match
+            if inside[-1] == "{":
+                follows = _AFTER_KEY.match if key else _AFTER_VALUE.match
+            end = _end_of_word(text, place + 1, follows)
             if end < 0:
                 return None
             parts.append('"' + _INSIDE.sub(_escaped, text[place + 1 : end]) + '"')
@@ -138,12 +142,11 @@ def mended(event: bytes) -> bytes | None:
         place += 1
 
 
-def _end_of_word(text: str, begin: int, after: re.Pattern[str]) -> int:
+def _end_of_word(text: str, begin: int, follows: Callable[[str, int], re.Match[str] | None]) -> int:
     """Return where the quote stands that ends a word; -1 where none does."""
-    for match in re.finditer(r'(\\*)"', text[begin:]):
-        end = begin + match.end() - 1
-        if len(match[1]) % 2 == 0 and after.match(text, end + 1):
-            return end
+    for match in _QUOTE.finditer(text, begin):
+        if follows(text, match.end()):
+            return match.end() - 1
     return -1
 
 

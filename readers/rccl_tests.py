@@ -37,8 +37,9 @@ _TAG = re.compile(
     r"|\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+(?=\s))\s?)+"
 )
 _SNIFF = re.compile(
-    rb"^(?:[^\n#]{0,80}(?:[:\]\dZ]\s+|>:))?\s*(?:#?\s*size\s+count\s+type\s[^\n]*\btime\b|rccl-tests: Version"
-    rb"|#?\s*nThread \d+ nGpus \d+|#?\s*Collective test starting: \w+)",
+    rb"^(?:[^\n#]{0,80}(?:[:\]\dZ](?=[^\S\n])|>:))?[^\S\n]*+"
+    rb"(?:(?:#[^\S\n]*+)?size[^\S\n]+count[^\S\n]+type[^\S\n][^\n]*\btime\b|rccl-tests: Version"
+    rb"|(?:#[^\S\n]*+)?nThread \d+ nGpus \d+|(?:#[^\S\n]*+)?Collective test starting: \w+)",
     re.MULTILINE,
 )
 _PREAMBLE = re.compile(rb"[NR]CCL|[nr]ccl|_perf\b")

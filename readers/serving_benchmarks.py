@@ -176,7 +176,7 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-_CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w*|pct))?$")
+_CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w{0,20}|pct))?$")
 _MOST_CACHED: Final = 5.0  # percent of the prompts' tokens: the time to the first token errs by as much
 
 
