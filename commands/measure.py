@@ -105,11 +105,13 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
 
     from ..measuring.backend import Backend, import_torch
     from ..measuring.measure import measure_sizes
+    from ..measuring.session import check_table_path
     from ..output import write_table
     from ..readers.labels import canonical_device
     from ..report.scaling import rows_document
     from ..report.terminal import show
 
+    check_table_path(out)
     given = {name: value for name, value in context.params.items() if value not in (None, False)}
     device, shapes = given.get("device"), given.pop("shapes", None)
     if not (backend := Backend(import_torch(), device)).is_gpu:

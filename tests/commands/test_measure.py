@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flopcast.api.training import train
@@ -22,6 +23,7 @@ from flopcast.measuring.backend import Backend
 from flopcast.measuring.measure import Bench, measure
 from flopcast.measuring.session import Session, journal_folder
 from flopcast.measuring.timing import Rule
+from flopcast.output import write_table
 from flopcast.readers import read
 from flopcast.tests.commands import running
 
@@ -104,6 +106,17 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
     (part,) = made_with["parts"]
     assert (part["budget_seconds"], part["visit_limit_seconds"], part["seconds"]) == (None, None, made_with["seconds"])
     assert not journal_folder(out).exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_measured_parts_of_a_gpu_are_kept(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"parts{suffix}"
+    rows = pa.table({"benchmark": ["gemm"], "size": [8.0], "performance": [1e4], "unit": ["CU"]})
+    write_table(rows, out, "{}")
+    before = out.read_bytes()
+    code, _, error = run("--cus", "8,16", "-o", out)
+    assert (code, out.read_bytes()) == (2, before)
+    assert "--force" in error
 
 
 @pytest.mark.usefixtures("torch", "quick")
