@@ -17,7 +17,7 @@ from ..readers import Options, TraceFailure, read, read_traces
 from ..readers.aiconfigurator import NAME, Surveyed, surveyed
 from ..readers.files import find_files
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
-from ..readers.reading import sort_files
+from ..readers.reading import TracesAloneError, sort_files
 from ..remarks import Remark, remark
 from ..report.document import Document, footer
 from ..report.html import page
@@ -308,7 +308,12 @@ def ingest_measurements(
     Parameters are those of `ingest`; with ``strict`` nothing is written where a file is unreadable or has a finding of
     severity error. Raises DataError: nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
     """
-    found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
+    try:
+        found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
+    except TracesAloneError as error:
+        if out is not None:
+            raise
+        found = error.found
     held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
     result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable, *held)
     if strict:

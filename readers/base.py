@@ -26,7 +26,7 @@ from ..traces.dispatches import Trace
 LINE = "file_line"
 #: Column: place of a row among the lines of all files, each of which has fewer than so many.
 ORDER, MOST_LINES = "_order", 2**40
-#: Code of the note that a file has no grids, and how to record them.
+#: Code of the finding that a file has no grids, and how to record them.
 GRID_NOT_RECORDED = "grid-not-recorded"
 #: No job has more ranks: a larger number is damage.
 MOST_RANKS = 100_000

@@ -349,7 +349,7 @@ class NcuReader(TraceReader):
             columns |= _sizes(side, identity[cells], metrics, metric)
         if len(identity) and pd.DataFrame({axis: columns[f"grid_{axis}"] for axis in "xyz"}).isna().all(axis=None):
             text = "no launch has its grid: profile with --section LaunchStats, or --set full"
-            notes.append(remark(GRID_NOT_RECORDED, text, by="ncu"))
+            findings.append(Finding(remark(GRID_NOT_RECORDED, text, by="ncu"), "warning", len(identity)))
         counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}
         dispatches = in_order(dispatch_table({**columns, **counters}))
         return Trace(dispatches, findings=findings, notes=[*notes, *remarks])

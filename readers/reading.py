@@ -309,6 +309,15 @@ class Measurements:
         return dict(zip(first["reason"], first["source"] + lacks.where(lacks != ", ", ""), strict=True))
 
 
+class TracesAloneError(DataError):
+    """Traces have kernels and their times, but no row can be made of them: `found` has what they hold, and no row."""
+
+    def __init__(self, why: DataError, found: Measurements) -> None:
+        super().__init__(str(why))
+        self.source = why.source
+        self.found = found
+
+
 class Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
@@ -698,7 +707,10 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
-        raise _unusable(rejected, found)
+        unusable = _unusable(rejected, found)
+        if found.traces and rejected["reason"].eq("launch-not-recorded").any():
+            raise TracesAloneError(unusable, _without_rows(parts, rejected, found))
+        raise unusable
     whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
     every = select(whole, where)
     if files := _leave_out(whole, every, where, found):
@@ -734,6 +746,13 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     if len(first):
         first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
+
+
+def _without_rows(parts: Sequence[CleanRows], rejected: pd.DataFrame, found: Found) -> Measurements:
+    """Return what was read where every row is refused."""
+    quoted = pd.concat([part.examples for part in parts], ignore_index=True)
+    read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
+    return Measurements(parts[0].frame, rejected, found.notes(), *read_as, examples=quoted)
 
 
 def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -884,5 +903,6 @@ def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
     elif first["reason"] == "missing-dimension" and not columns:
         told += f": give default {first['detail']}=VALUE"
     elif first["reason"] == "launch-not-recorded":
-        told += "".join(f"; {note.general}" for note in found.notes() if note.code == GRID_NOT_RECORDED)
+        findings = [finding for trace in found.traces for finding in trace.findings]
+        told += "".join(f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED)
     return DataError(told, source=str(first["source"]))

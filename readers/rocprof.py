@@ -493,7 +493,10 @@ class RocprofReader(TraceReader):
         counted = [file for file in files if roles[file] == "counters"]
         if not runs:
             runs = [file for file in files if roles[file] == "events"]
-        notes = [note for file in files if file not in runs and (note := _nothing_to_read(file, roles[file]))]
+        notes = list[Remark]()
+        for file in files:
+            if file not in runs:
+                notes += _nothing_to_read(file, roles[file], runs)
         if not runs:
             tables = [read_table(file, options) for file in counted]
             findings = [without_times(len(table), table.label) for table in tables]
@@ -520,7 +523,7 @@ class RocprofReader(TraceReader):
         findings += left_out(times, run)
         if len(run) and not run.has("grid"):
             text = "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
-            notes.append(of_file(run.label, remark(GRID_NOT_RECORDED, text, by="rocprof")))
+            findings.append(Finding(remark(GRID_NOT_RECORDED, text, by="rocprof"), "warning", len(run)))
         table = _of_operations(table[times.known].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 
@@ -757,14 +760,14 @@ def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
     ]
 
 
-def _nothing_to_read(file: DataFile, role: Role | None) -> Remark | None:
-    """Return a note on a file that holds nothing to read, None where it does; a DataError for a trace never written."""
+def _nothing_to_read(file: DataFile, role: Role | None, runs: Sequence[DataFile]) -> list[Remark]:
+    """Return a note on a file that holds nothing to read; raise `DataError` for a trace that was never written."""
     if role == "statistics":
-        return of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches"))
+        return [of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches"))]
     if role != "events":
-        return None
+        return []
     if head(file.path).lstrip().startswith(b","):
         text = "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run"
         raise DataError(text, source=file.label)
-    text = "a rendering of results.csv of the same run, which is read instead"
-    return of_file(file.label, remark("picture-of-results", text))
+    text = f"events of the same run as {runs[0].label}, which is read instead"
+    return [of_file(file.label, remark("picture-of-results", text))]

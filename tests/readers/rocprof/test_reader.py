@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from flopcast.api.comparing import compare
+from flopcast.api.ingesting import ingest
 from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.files import find_files, head
@@ -213,16 +216,16 @@ OPERATIONS = [
 ]
 
 
-def traced(folder: Path) -> tuple[DataFile, DataFile]:
+def traced(folder: Path, operations: Sequence[tuple[int | str, ...]] = OPERATIONS) -> tuple[DataFile, DataFile]:
     """Write what --hip-trace does: times in table OPS, and in the arguments of events."""
     with contextlib.closing(sqlite3.connect(folder / "results.db")) as connection, connection:
         connection.execute(f"CREATE TABLE OPS ({OPS})")
-        connection.executemany(f"INSERT INTO OPS VALUES ({','.join('?' * 10)})", OPERATIONS)
+        connection.executemany(f"INSERT INTO OPS VALUES ({','.join('?' * 10)})", operations)
         connection.execute('CREATE TABLE KERN ("Index" INTEGER, "KernelName" TEXT)')
     names = OPS.replace('"', "").split(",")
     api = {"ph": "X", "name": "hipMalloc", "args": {"BeginNs": "1", "EndNs": "2", "Name": "hipMalloc"}}
     events = [{"ph": "M", "args": {"name": "1 GPU4"}}, api]
-    for operation in OPERATIONS:
+    for operation in operations:
         given = {name: str(value) for name, value in zip(names, operation, strict=True)}
         events.append({"ph": "X", "name": given["Name"], "args": given})
     (folder / "results.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
@@ -315,3 +318,30 @@ def test_an_unfinished_trace_of_a_real_run_is_an_error(shared_data: Path) -> Non
     assert READER.sniff(path, head(path))
     with pytest.raises(DataError, match="is no JSON"):
         read(DataFile(path, path.name, True))
+
+
+VECTOR_ADD = [
+    (begin, begin + 3_431_611, 4, 0, "vector_add(float*, float*, float*, int)", 1, 1, "", 0, 3_431_611)
+    for begin in (622_109_244_416_840, 622_109_249_416_840, 622_109_254_416_840)
+]
+
+
+def test_kernels_known_by_name_alone_are_shown_and_compared(tmp_path: Path) -> None:
+    traced(tmp_path, VECTOR_ADD)
+    found = ingest(tmp_path)
+    [trace] = found.traces
+    assert (found.rows, found.rejected) == (0, {"launch-not-recorded": 3})
+    assert trace.activities == {"kernel": 3}
+    assert trace.kernel_us == pytest.approx(3 * 3431.611)
+    [finding] = trace.findings
+    assert (finding.code, finding.severity, finding.count) == ("grid-not-recorded", "warning", 3)
+    found_again = compare(tmp_path, tmp_path)
+    assert found_again.table["time_us"].tolist() == pytest.approx([3 * 3431.611])
+
+
+@pytest.mark.parametrize("place", ["table.csv", "folder"])
+def test_a_table_without_a_row_is_not_written(tmp_path: Path, place: str) -> None:
+    traced(tmp_path, VECTOR_ADD)
+    with pytest.raises(DataError, match=r"launch-not-recorded: 3.*--stats"):
+        ingest(tmp_path / "results.db", out=tmp_path / place)
+    assert not (tmp_path / place).exists()
