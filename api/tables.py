@@ -15,10 +15,8 @@ from .. import readers
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
 from ..hardware import EVERY
-from ..laws.serving_steps import least_ms, steps
 from ..operators.kinds.serving_run import SERVING
-from ..operators.operators import DIMENSIONS, OPS, canonical_op, complete, example_of, op_of
-from ..operators.work import as_numbers
+from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
@@ -26,9 +24,9 @@ from ..report.formats import counted
 from ..report.notebook import framed
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
-from ..table.physics import KEEP, REFUSED_FROM, SLIPPED, bound_of
+from ..table.physics import KEEP, SLIPPED
 from ..traces.summary import trace_finding
-from ..workloads.serving import described
+from ..workloads.serving import described, impossible
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
@@ -322,11 +320,10 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
         return found
     frame, why = described(found.frame)
     reason = np.where(why != "", "unknown-model", "")
-    detail = why.copy()
-    for name, share in _shares_of_peaks(frame).items():
-        above = (share > REFUSED_FROM) & (reason == "") & (KEEP not in keep)
-        reason[above] = "above-peak"
-        detail[above] = [f"{name} is {100 * one:.0f} % of what its GPUs can do" for one in share[above]]
+    fast = impossible(frame) if KEEP not in keep else np.full(len(frame), "", dtype=object)
+    above = (fast != "") & (reason == "")
+    reason[above] = "above-peak"
+    detail = np.where(above, fast, why)
     lost = reason != ""
     apart = {"source": frame["source"][lost], "reason": reason[lost], "detail": detail[lost]}
     rejected = pd.DataFrame(apart, dtype="str").reset_index(drop=True)
@@ -336,24 +333,6 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
         rejected=pd.concat([found.rejected, rejected], ignore_index=True),
         examples=pd.concat([found.examples, examples(rejected, frame[lost].reset_index(drop=True))]),
     )
-
-
-def _shares_of_peaks(frame: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return by column what share of a peak its times would be, shape (n_rows,); NaN of rows that are not of serving.
-
-    The time per token of a run with a variant says nothing of a step: speculation writes several tokens in one.
-    """
-    found = {"duration_us": bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)}
-    places = np.flatnonzero(frame["op"].eq(SERVING))
-    rows = frame.iloc[places]
-    for name, least in least_ms(steps(complete(rows))).items():
-        with np.errstate(divide="ignore"):
-            share = least / as_numbers(rows, name)
-        if name == "tpot_ms":
-            share = np.where(rows["variant"].eq(""), share, np.nan)
-        found[name] = np.full(len(frame), np.nan)
-        found[name][places] = share
-    return found
 
 
 def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:

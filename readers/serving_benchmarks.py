@@ -32,6 +32,7 @@ from ..table.measurements import DEFECT, DEFECT_DETAIL, as_text
 from .aiconfigurator import FORMATS, SYSTEMS, unmet
 from .base import LINE, Excluded, Note, Options, RawTable, Reader, register
 from .files import campaign_of, csv_header, parse_csv, text
+from .tidy import with_token_units
 
 _OP: Final[Op] = OPS[SERVING]
 _KNOWN: Final = (*_OP.dims, *METRICS, "device", "dtype_a", "dtype_b")
@@ -121,6 +122,7 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
     untimed = rows["duration_us"].isna() & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True) & options.timed
     if untimed.any():
         rows.loc[untimed, DEFECT] = "no-token-times"
+    rows = with_token_units(rows, stated=False)
     notes = list[Note]()
     failed = pd.to_numeric(rows["failed"], errors="coerce") if "failed" in rows else pd.Series(dtype="float64")
     if some := int((failed > 0).sum()):

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, few
-from ..operators.kinds.serving_run import request_us
+from ..operators.kinds.serving_run import SERVING, request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
-from ..operators.work import dtypes_in_kernel_names
+from ..operators.work import as_numbers, dtypes_in_kernel_names
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import COUNTER, DTYPE_COLUMNS, TEXT_DIMENSIONS, as_text, plain_numbers
+from ..table.measurements import COUNTER, DEFECT, DEFECT_DETAIL, DTYPE_COLUMNS, TEXT_DIMENSIONS, as_text, plain_numbers
+from ..table.physics import token_units
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import (
     PARQUET,
@@ -87,6 +88,7 @@ _ANOTHER = re.compile(
     r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft)(?:[_ ]|$)"
 )
 """Words in names of columns of other times than that of one call."""
+_TOKEN_TIMES = ("ttft_ms", "tpot_ms")  # of runs of serving, in ms unless the user states another unit
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
@@ -108,6 +110,11 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
         start, end = (pd.to_numeric(table[name], errors="coerce") for name in (_START, _END))
         table = table.assign(duration_ns=end - start).drop(columns=[_START, _END])
     columns = tuple(map(str, table.columns))
+    of_tokens = {name: options.units[name] for name in _TOKEN_TIMES if name in options.units}
+    for name in of_tokens.keys() & set(columns):
+        factor = TIME_UNITS[stated_unit(name, of_tokens[name])] / TIME_UNITS["ms"]
+        table = table.assign(**{name: factor * as_numbers(table, name)})
+    options = replace(options, units={name: unit for name, unit in options.units.items() if name not in of_tokens})
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
         given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
         blank = given.isna() | as_text(given).eq("")
@@ -137,12 +144,38 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
         folded = called.isin(_FOLDED) & batch.gt(1) & m.notna()
         rows["m"], rows["batch"] = rows["m"].mask(folded, m * batch), rows["batch"].mask(folded, 1)
     _rows_and_cols(rows)
+    if not of_tokens:
+        rows = with_token_units(rows)
     rows = _whole_workloads(rows)
     rows["campaign"] = _filled(rows, "campaign", campaign)
     notes: list[Note] = []
     if not rows["op"].isin(WHOLE).all():
         _add_dtypes(rows, notes, source)
     return RawTable(rows, notes, columns, times)
+
+
+def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame:
+    """Return the rows, refused those of runs of serving whose times of tokens are in another unit than milliseconds.
+
+    ``stated`` is whether the user can state the unit of a column of the file.
+    """
+    serving = (as_text(rows["op"]) == SERVING).to_numpy()
+    if not serving.any():
+        return rows
+    columns, units = token_units(rows)
+    wrong = np.flatnonzero(serving & (units != ""))
+    if not len(wrong):
+        return rows
+    defect = as_text(rows[DEFECT]) if DEFECT in rows else pd.Series("", rows.index)
+    detail = as_text(rows[DEFECT_DETAIL]) if DEFECT_DETAIL in rows else pd.Series("", rows.index)
+    for row in wrong:
+        names, unit = columns[row].split(), units[row]
+        told = f"{' and '.join(names)}: by throughput and concurrency the unit is {unit}, not ms"
+        if stated:
+            told += ": " + " and ".join(f"give unit {name}={unit}" for name in names)
+        defect.iloc[row] = "other-unit"
+        detail.iloc[row] = told
+    return rows.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 
 def _plain(name: str) -> str:

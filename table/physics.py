@@ -25,7 +25,9 @@ from ..errors import ParameterError
 from ..hardware import GPU, all_gpus
 from ..hardware.constants import constant
 from ..hardware.spec import FIGURES, PEAKS, UNITS
+from ..operators.kinds.serving_run import requests_under_way
 from ..operators.operators import Op, each_op
+from ..operators.work import as_numbers
 
 BYTES_PER_CLOCK = 128
 """What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
@@ -131,6 +133,12 @@ _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
 SLIPPED = "other-unit-than-others"  # code of a row a thousand times off the others of its operator
 STRAY = "stray-time"
 """The same of one or two rows, which are no cluster: whatever the factor, they are as far off all others."""
+
+
+_OFF, _NEAR = 30.0, 4.0
+"""Requests at once by Little's law and as stated: so far off, a unit is wrong; so near, another unit is right."""
+_TOKEN_TIMES = (("tpot_ms", "ttft_ms"), ("tpot_ms",))
+_TOKEN_UNITS = {"s": 1e3, "us": 1e-3, "ns": 1e-6}  # to milliseconds
 
 
 def peak_name(key: str) -> str:
@@ -280,6 +288,29 @@ def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -
             if possible and _USUAL[0] <= middle[file] * scale <= _USUAL[1]:
                 yield int(file), scale
                 break
+
+
+def token_units(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns of times of runs of serving that are in another unit than milliseconds, and that unit.
+
+    Requests at once follow from throughput and times (`requests_under_way`); where these are not those stated, and
+    would be with another unit, that is the unit. Arrays of shape (n_rows,): names joined by a blank; "" elsewhere.
+    """
+    stated = as_numbers(frame, "concurrency")
+    columns = np.full(len(frame), "", dtype=object)
+    units = np.full(len(frame), "", dtype=object)
+    with np.errstate(all="ignore"):
+        off = np.abs(np.log(requests_under_way(frame) / stated))
+        nearest = np.where(off > np.log(_OFF), np.log(_NEAR), 0.0)
+        for names in _TOKEN_TIMES:
+            for unit, factor in _TOKEN_UNITS.items():
+                scaled = frame.assign(**{name: factor * as_numbers(frame, name) for name in names})
+                far = np.abs(np.log(requests_under_way(scaled) / stated))
+                nearer = far < nearest
+                nearest = np.where(nearer, far, nearest)
+                columns[nearer] = " ".join(names)
+                units[nearer] = unit
+    return columns, units
 
 
 def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..operators.kinds.serving_run import FIGURES, SERVING
+from ..operators.kinds.serving_run import FIGURES, SERVING, together
 from ..operators.work import as_numbers, texts
+from ..table.physics import REFUSED_FROM, bound_of
 from .architecture import Architecture
 from .known_models import find
 
@@ -82,3 +83,47 @@ def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         values = np.array([found[name] for name in names])
         given[rows] = np.where(np.isfinite(given[rows]), given[rows], values)
     return frame.assign(**dict(zip(names, given.T, strict=True))), why
+
+
+_FLOORS = (
+    ("tpot_ms", "a token", {"input_len": 1.0, "output_len": 1.0, "concurrency": 1.0}),
+    ("ttft_ms", "a prompt", {"output_len": 1.0, "concurrency": 1.0}),
+    ("duration_us", "a request", {}),
+)
+"""Column of a time, what it is of, and the part of a run's work that is done in it, by one request alone at least."""
+_DRAFTED = 10.0  # tokens of a step at most where some are drafted: each step reads the weights once
+_ANOTHER_UNIT = 300.0  # times faster than the floor: the unit is wrong, not the figures of the model
+
+
+def impossible(frame: pd.DataFrame) -> np.ndarray:
+    """Return why each described run of serving cannot be, "" where it can or its GPUs are not known.
+
+    A token takes at least the time to read the weights that it meets, a prompt at least that of its FLOPs, both at the
+    peaks of all GPUs of the run (`operators.kinds.serving_run`).
+    """
+    why = np.full(len(frame), "", dtype=object)
+    serving = np.flatnonzero(texts(frame, "op") == SERVING)
+    why[serving] = _too_fast(frame.iloc[serving])
+    return why
+
+
+def _too_fast(frame: pd.DataFrame) -> np.ndarray:
+    """Return why each run cannot be, "" where it can."""
+    why = np.full(len(frame), "", dtype=object)
+    most = np.where(texts(frame, "variant") != "", REFUSED_FROM * _DRAFTED, REFUSED_FROM)
+    devices = texts(frame, "device")
+    for column, what, work in _FLOORS:
+        scale = 1.0 if column == "duration_us" else 1e3
+        unit = "µs" if column == "duration_us" else "ms"
+        time = as_numbers(frame, column)
+        least = bound_of(frame.assign(**work)).least_us / scale
+        with np.errstate(all="ignore"):
+            share = np.where(time > 0, least / time, np.nan)
+        if column == "ttft_ms":
+            share = np.where(together(frame), share, np.nan)
+        for row in np.flatnonzero((share > most) & (why == "")):
+            told = f"{column} is {time[row]:.3g}, but {what} takes its GPUs ({devices[row]}) {least[row]:.3g} {unit}"
+            if share[row] > _ANOTHER_UNIT and unit == "ms":
+                told += f": give unit {column}=s where that is its unit"
+            why[row] = told
+    return why

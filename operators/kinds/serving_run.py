@@ -66,6 +66,16 @@ def request_us(frame: pd.DataFrame) -> np.ndarray:
     return np.where((ttft > 0) & (tpot >= 0), (ttft + (answer - 1) * tpot) * 1e3, np.nan)
 
 
+def requests_under_way(frame: pd.DataFrame) -> np.ndarray:
+    """Return the requests at once that a run's throughput and times give, NaN where one of them is missing.
+
+    Requests that end in a second by the seconds of each: Little, "A Proof for the Queuing Formula: L = lambda W",
+    Operations Research 9 (1961).
+    """
+    tokens, answer = (as_numbers(frame, name) for name in ("output_tokens_per_s", "output_len"))
+    return tokens / answer * request_us(frame) * 1e-6
+
+
 def together(frame: pd.DataFrame) -> np.ndarray:
     """Return which rows have prompts read and answers written by the same GPUs."""
     return np.isin(texts(frame, "apart"), ["", "no", "0", "0.0", "false", "False"])

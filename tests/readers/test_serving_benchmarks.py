@@ -228,3 +228,31 @@ def test_a_few_cached_tokens_do_not_matter(tmp_path: Path) -> None:
         len(read(tmp_path, AIPERF | {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 2.0}}, engine="vllm").frame)
         == 1
     )
+
+
+def test_token_times_in_another_unit_than_the_head_says_are_refused(tmp_path: Path) -> None:
+    """16 requests at 1,024 tokens a second take 16 s each for 1,024 tokens: 15 ms a token, not 0.015."""
+    head = "op,model,device,dtype_a,engine,tp,concurrency,input_len,output_len,ttft_ms,tpot_ms,output_tokens_per_s"
+    setting = "serving,llama-3.1-70b,H200,fp8,vllm,8,16,1024,1024"
+    file = tmp_path / "runs.csv"
+    file.write_text(f"{head}\n{setting},0.12,0.015,1024\n{setting},120,0.015,1024\n{setting},120,15,1024\n")
+    found = fc.read(file)
+    assert found.frame["tpot_ms"].tolist() == [15.0]
+    assert found.rejected["reason"].tolist() == ["other-unit", "other-unit"]
+    assert ["ttft_ms" in detail for detail in found.rejected["detail"]] == [True, False]
+    file.write_text(f"{head}\n{setting},0.12,0.015,1024\n")
+    with pytest.raises(DataError, match="give unit tpot_ms=s and give unit ttft_ms=s"):
+        fc.read(file)
+    row = fc.read(file, unit={"tpot_ms": "s", "ttft_ms": "s"}).frame.iloc[0]
+    assert row[["ttft_ms", "tpot_ms"]].tolist() == pytest.approx([120, 15])
+    assert row["duration_us"] == pytest.approx((120 + 1023 * 15) * 1e3)
+
+
+def test_a_client_whose_times_contradict_its_throughput_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="by throughput and concurrency the unit is s, not ms"):
+        read(tmp_path, VLLM | {"mean_ttft_ms": 0.12, "mean_tpot_ms": 0.015})
+
+
+@pytest.mark.parametrize("factor", [1 / 8, 0.5, 2.0, 8.0])
+def test_throughput_of_one_gpu_or_of_all_tokens_is_no_other_unit(tmp_path: Path, factor: float) -> None:
+    assert len(read(tmp_path, VLLM | {"output_throughput": 1024.0 * factor}).frame) == 1

@@ -45,6 +45,25 @@ def test_runs_of_unknown_models_and_impossible_ones_are_refused() -> None:
     assert found.rejected["reason"].tolist() == ["unknown-model", "above-peak"]
 
 
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [("tpot_ms", {"tpot_ms": 0.012}), ("ttft_ms", {"ttft_ms": 0.1}), ("tpot_ms", {"tpot_ms": 0.012, "ttft_ms": 0.1})],
+)
+def test_a_token_or_prompt_faster_than_its_weights_and_flops_is_refused(column: str, other: dict[str, float]) -> None:
+    """A token of 70 GB of weights takes at least 1.7 ms of 8 GPUs of 5.3 TB/s."""
+    found = fc.read(pd.DataFrame([run(), run(concurrency=16, **other)]))
+    assert found.frame["tpot_ms"].tolist() == [12.0]
+    assert found.rejected["reason"].tolist() == ["above-peak"]
+    assert found.rejected["detail"].str.startswith(f"{column} is").all()
+    assert len(fc.read(pd.DataFrame([run(), run(concurrency=16, **other)]), keep=["impossible"]).frame) == 2
+
+
+def test_drafted_tokens_may_be_faster_than_the_weights_are_read() -> None:
+    """At 2.6 tokens a step each token takes less than its share of a step."""
+    found = fc.read(pd.DataFrame([run(tpot_ms=1.0, variant="eagle", tp=8), run(tpot_ms=1.0)]))
+    assert found.frame["variant"].tolist() == ["eagle"]
+
+
 def sample() -> pd.DataFrame:
     """Return runs of four models on three GPUs whose times are half as long again as the law says."""
     rng = np.random.default_rng(0)
