@@ -102,7 +102,7 @@ class NoMeasurementsError(DataError):
     """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
 
     def __init__(self, notes: Sequence[Remark], *, source: str) -> None:
-        told = "; ".join(map(repr, notes)) or "the files are empty"
+        told = "; ".join(map(repr, notes)) or "the files have no rows"
         super().__init__(f"no measurements: {told}", source=source)
         self.notes = tuple(notes)
 

@@ -87,6 +87,7 @@ CURES = {
     "events-left-out": "record again where they are many",
     "events-mended": "nothing",
     "prompts-cached": "measure with prompts that the server has not seen, or without its prefix cache",
+    "several-turns": "measure single requests with prompts of one length",
     "grid-not-recorded": "record what the text names",
     "odd-arguments": "nothing: the launch counts where the kernel's own argument is odd",
     "never-in-training": "train on rows that have it",

@@ -35,13 +35,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import FloatArray
-from ..hardware import GPU
+from ..arrays import BoolArray, FloatArray
+from ..hardware import GPU, all_gpus
 from ..hardware.constants import constant
 from ..operators.kinds.serving_run import gpus as gpus_of
 from ..operators.kinds.serving_run import together
@@ -257,3 +258,48 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     codes, words = pd.factorize(texts(frame, "engine_version"))
     traits["release"] = np.array([_release(str(word)) for word in words], dtype=np.float64)[codes]
     return Steps(tpot, ttft, running, room, traits)
+
+
+def _release(word: str) -> float:
+    """Return a release as a number that grows with it.
+
+    >>> _release("1.2.0rc6"), _release("v0.19"), _release("nightly")
+    (10200.0, 1900.0, 0.0)
+    """
+    found = _NUMBERED.match(word)
+    return (
+        float(sum(int(part or 0) * 100**place for part, place in zip(found.groups(), (2, 1, 0), strict=True)))
+        if found
+        else 0.0
+    )
+
+
+def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
+    """Return of each row's GPU bandwidth (B/s), memory (bytes), links (B/s), and rates of products and of 16 bits."""
+    devices, formats = texts(frame, "device"), texts(frame, "dtype_a")
+    weights = texts(frame, "dtype_b")
+    keys = pd.MultiIndex.from_arrays([devices, formats, weights])
+    codes, levels = keys.factorize()
+    found = np.array([_figures(str(d), str(a), str(b), own) for d, a, b in levels], dtype=np.float64).reshape(-1, 5)
+    return tuple(found[codes].T)
+
+
+def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
+    gpu = own if own is not None and own.name == device else _catalogue().get(device)
+    if gpu is None:
+        return (np.nan,) * 5
+    computed = a if BITS.get(a, 0) >= BITS.get(b, 0) else b
+    wide = gpu.peaks.get("bf16_matrix", gpu.peaks.get("fp16_matrix", np.nan))
+    rate = gpu.peaks.get(f"{computed}_matrix", wide)  # a GPU without such a unit widens what it reads
+    gib = (gpu.memory_gb or np.nan) * 2.0**30
+    return ((gpu.memory_bw_gbs or np.nan) * 1e9, gib, (gpu.link_bw_gbs or np.nan) * 1e9, rate * 1e12, wide * 1e12)
+
+
+@cache
+def _catalogue() -> dict[str, GPU]:
+    return {gpu.name: gpu for gpu in all_gpus()}
+
+
+def known(found: Steps) -> BoolArray:
+    """Return which rows have every part."""
+    return np.isfinite(np.sum([*found.tpot.values(), *found.ttft.values(), *found.traits.values()], axis=0))

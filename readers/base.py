@@ -21,6 +21,7 @@ from ..errors import counted, few
 from ..remarks import Remark
 from ..table.conditions import Condition
 from ..traces.dispatches import Trace
+from .not_read import not_read
 
 #: Column of the 1-based line in the file.
 LINE = "file_line"
@@ -294,15 +295,6 @@ def formats() -> str:
     )
 
 
-_NOT_READ = (
-    (
-        re.compile(rb'\A\s*\[\s*\{.*?"cat"\s*:\s*"(?:Node|Session|Api)"', re.DOTALL),
-        "is a profile of ONNX Runtime, which is not read: profile with rocprofv3 or nsys",
-    ),
-)
-"""How files of known tools begin that are not read, and what to do instead."""
-
-
 def unsupported(head: bytes, *, known: bool = True) -> str:
     """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
 
@@ -311,13 +303,10 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
     """
     if not head.strip():
         return "is empty"
-    if head.startswith(b"PK\x03\x04"):
-        return "is a workbook or an archive: save the sheet as CSV, or unpack it"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "is text in UTF-16: save it in UTF-8"
-    for pattern, text in _NOT_READ:
-        if pattern.search(head):
-            return text
-    first = head.split(b"\n", 1)[0].decode(errors="replace").strip()
+    if told := not_read(head):
+        return told
+    if b"\0" in head:
+        return "no supported format, it is binary"
+    first = head.lstrip().split(b"\n", 1)[0].decode(errors="replace").strip()
     needed = formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
     return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"

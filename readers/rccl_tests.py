@@ -98,7 +98,14 @@ class RcclTestsReader(Reader):
         if not log.rows:
             return RawTable(
                 pd.DataFrame(),
-                [Note(remark("no-timings", "no timings: the log ends before its table", by="rccl-tests"), 0)],
+                [
+                    Note(
+                        remark(
+                            "no-timings", "no timings: the log ends before the first row of its table", by="rccl-tests"
+                        ),
+                        0,
+                    )
+                ],
             )
         return _measurements(log, _collective_of(path.name) or options.defaults.get("variant", ""), path)
 

@@ -377,7 +377,15 @@ _OF_SYSTEMS = (
     "is a report of Nsight Systems that its own tools read: nsys export --type sqlite FILE, and read the .sqlite"
 )
 _OF_COMPUTE = "is a report of Nsight Compute that its own tools read: ncu --import FILE --csv --page raw, and read that"
-_REPORTS = {".nsys-rep": _OF_SYSTEMS, ".qdrep": _OF_SYSTEMS, ".qdstrm": _OF_SYSTEMS, ".ncu-rep": _OF_COMPUTE}
+_OF_PERFETTO = "is a trace for Perfetto, which is not read: rocprofv3 --output-format rocpd or csv, and read that"
+_REPORTS = {
+    ".pftrace": _OF_PERFETTO,
+    ".perfetto-trace": _OF_PERFETTO,
+    ".nsys-rep": _OF_SYSTEMS,
+    ".qdrep": _OF_SYSTEMS,
+    ".qdstrm": _OF_SYSTEMS,
+    ".ncu-rep": _OF_COMPUTE,
+}
 """Ending of a report that only its vendor's tools read -> what to do."""
 _PLACE = "_place"  # of a row among all
 TABLE = "the table"  # what messages call a table in memory
@@ -561,7 +569,8 @@ def _tables(
     found = Found()
     if not part:
         check_renames(paths, options.renames, frames)
-    tables = _read_each(find_files(paths), frames, options, found, lenient, jobs)
+    files = find_files(paths)
+    tables = _read_each(files, frames, options, found, lenient, jobs)
     if tables and not part:
         for column, unit in options.units.items():
             if column not in found.columns and column not in {Path(label).name for label in found.labels.values()}:
@@ -578,11 +587,14 @@ def _tables(
     if not tables:
         if len(found.unreadable) == len(paths) == 1:
             raise DataError(found.unreadable[0])
+        if not files:
+            raise DataError("holds no file", source=where)
         reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     if not filled:
         findings = [finding.remark for trace in found.traces for finding in trace.findings]
-        raise NoMeasurementsError((*findings, *found.notes()), source=where)
+        reasons = [one for one in (*findings, *found.notes()) if one.code not in _ASKING]
+        raise NoMeasurementsError(reasons, source=where)
     return [prepared(frames, options, found) for frames in filled], found
 
 
@@ -647,6 +659,9 @@ def _unknown(file: DataFile, *, known: bool) -> DataError:
     remedy = _REPORTS.get(file.path.suffix.lower())
     if remedy is not None:
         return DataError(remedy, source=str(file.path))
+    if is_execution_trace(beginning):
+        text = "is an execution trace, which has no times of a GPU: give it with the profiler's trace of the same run"
+        return DataError(text, source=str(file.path))
     if not beginning.startswith(PARQUET):
         return DataError(unsupported(beginning, known=known), source=str(file.path))
     try:

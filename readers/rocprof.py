@@ -499,7 +499,7 @@ class RocprofReader(TraceReader):
                 notes += _nothing_to_read(file, roles[file], runs)
         if not runs:
             tables = [read_table(file, options) for file in counted]
-            findings = [without_times(len(table), table.label) for table in tables]
+            findings = [without_times(len(table), table.label) for table in tables if len(table)]
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
         tables = [_read(file, options) for file in runs]
         notes += _same_run(tables)
@@ -763,7 +763,9 @@ def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
 def _nothing_to_read(file: DataFile, role: Role | None, runs: Sequence[DataFile]) -> list[Remark]:
     """Return a note on a file that holds nothing to read; raise `DataError` for a trace that was never written."""
     if role == "statistics":
-        return [of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches"))]
+        return [
+            of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches: give results.csv"))
+        ]
     if role != "events":
         return []
     if head(file.path).lstrip().startswith(b","):

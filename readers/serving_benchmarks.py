@@ -78,6 +78,10 @@ class _Runs(Reader):
         """Return what a record says, under the names of the measurement table."""
         raise NotImplementedError
 
+    def several_turns(self, record: Record) -> str:
+        """Return what a record calls its scenario where requests are turns of conversations, else ""."""
+        return ""
+
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run; one that is no record, or lacks a time, is refused."""
         rows, labels = list[dict[str, Any]](), dict[str, None]()
@@ -91,6 +95,8 @@ class _Runs(Reader):
             labels |= dict.fromkeys(own)
             if number(record.get("completed")) == 0:
                 row |= {DEFECT: "nothing-completed", DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed"}
+            elif turns := self.several_turns(record):
+                row |= {DEFECT: "several-turns", DEFECT_DETAIL: turns}
             elif (cached := cached_percent(record)) > _MOST_CACHED:
                 row |= {DEFECT: "prompts-cached", DEFECT_DETAIL: f"{cached:.0f} %"}
             rows.append(own | found | row)
@@ -432,6 +438,10 @@ class InferenceXReader(_Runs):
             "output_tokens_per_s": per_gpu * gpus if per_gpu is not None and gpus is not None else None,
         }
         return found | _server(found)
+
+    def several_turns(self, record: Record) -> str:
+        """Return the scenario of a run without fixed lengths: each turn finds those before it in the cache."""
+        return "" if "isl" in record else str(record.get("scenario_type") or "")
 
 
 _SAMPLE: Final = frozenset({"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"})

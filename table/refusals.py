@@ -47,6 +47,7 @@ REASONS: Final = {
     "nothing-completed": "no request was completed",
     "prompts-cached": "tokens of the prompts that stood in the prefix cache, so that they were not computed",
     "other-conditions": "run with speculation, or other conditions that no forecast asks about",
+    "several-turns": "turns of conversations: how much of their prompts was computed is not recorded",
     "no-token-times": "no mean time above zero to the first token, or none per further one",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",

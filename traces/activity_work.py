@@ -143,7 +143,8 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put on its longest
       kernel (calls are told apart by `op_id` within a device and process). Its other kernels, which copy, transpose,
       reduce or fill for it, have the same operator and dimensions with 0 FLOPs and 0 bytes: sums over kernels are sums
-      over calls. Tensor lists have no recorded format: it is read off the longest kernel's name.
+      over calls. Tensor lists have no recorded format: it is the one that the names of
+      the call's kernels state.
     - Kernels of collectives: ``collective`` with the message and the ranks.
     - All other kernels: ``kernel`` with the grid and block they were launched with, of unknown work (NaN).
     - Copies and fills: ``copy`` and ``fill`` of one row of bytes, variant the direction.
@@ -216,8 +217,10 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     rows = np.flatnonzero(named)
     if not len(rows):
         return named
-    longest = _longest(table[[*SAME_CALL, "duration_ns"]].iloc[rows], codes[rows])
-    formats = _formats(unique, codes[rows], _words(table, "name")[rows][longest])
+    kernel_rows = table[[*SAME_CALL, "duration_ns"]].iloc[rows]
+    calls = _call_numbers(kernel_rows, codes[rows])
+    longest = _longest(kernel_rows["duration_ns"].to_numpy(), calls)
+    formats = _formats(unique, codes[rows], _words(table, "name")[rows], calls)
     known = formats["dtype_a"] != ""
     described = unique.iloc[codes[rows]].assign(**formats)[known]
     position = codes_of([codes[rows][known], described["dtype_a"]])
@@ -237,24 +240,40 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     return named
 
 
-def _longest(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
-    """Return for each kernel the position of the longest one of its call, the first of equals."""
+def _call_numbers(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
+    """Return the number of each kernel's call; a kernel without one is a call of its own."""
     alone = np.where(kernels["op_id"].isna(), np.arange(len(kernels)), -1)
-    call = codes_of([*(kernels[name] for name in SAME_CALL), codes, alone])
-    order = np.lexsort((-kernels["duration_ns"].to_numpy(), call))
-    starts = np.r_[True, call[order][1:] != call[order][:-1]]
-    return order[starts][call]
+    return codes_of([*(kernels[name] for name in SAME_CALL), codes, alone])
 
 
-def _formats(unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the formats of each call, those not recorded as the name of its longest kernel states them."""
+def _longest(durations: np.ndarray, calls: np.ndarray) -> np.ndarray:
+    """Return for each kernel the position of the longest one of its call, the first of equals."""
+    order = np.lexsort((-durations, calls))
+    starts = np.r_[True, calls[order][1:] != calls[order][:-1]]
+    return order[starts][calls]
+
+
+def _formats(unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray, calls: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the formats of each kernel's call, those not recorded as the names of its kernels state them."""
     formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPE_COLUMNS}
     blank = formats["dtype_a"] == ""
     if blank.any():
-        stated = _stated(pd.Series(kernels[blank]))
+        stated = _stated_together(_stated(pd.Series(kernels[blank])), calls[blank])
         for values in formats.values():
             values[blank] = stated
     return formats
+
+
+def _stated_together(formats: np.ndarray, calls: np.ndarray) -> np.ndarray:
+    """Return for each kernel the format that most kernels of its call state, of equals the first by name.
+
+    How long each kernel takes decides nothing: calls with the same kernels have the same formats.
+    """
+    stated = pd.DataFrame({"call": calls, "format": formats})[formats != ""]
+    counts = stated.value_counts(sort=False).rename("kernels").reset_index()
+    counts = counts.sort_values(["kernels", "format"], ascending=[False, True], kind="stable")
+    of_call = counts.drop_duplicates("call").set_index("call")["format"]
+    return of_call.reindex(calls).fillna("").to_numpy(dtype=object)
 
 
 def _stated(kernels: pd.Series) -> np.ndarray:

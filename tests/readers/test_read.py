@@ -82,7 +82,7 @@ def test_a_damaged_file_in_a_folder_is_a_note(folder: Path) -> None:
     ("content", "message"),
     [
         ("no table", "nothing readable.*latency_ms.*AITER"),
-        ("device,op,m,n,k,us\n", "files are empty"),
+        ("device,op,m,n,k,us\n", "files have no rows"),
         ("device,op,dtype,m,n,k,us\n,gemm,fp8,1,2,3,4\n", r"x\.csv:2.*no-device: 1"),
     ],
 )
@@ -304,5 +304,5 @@ def test_a_file_that_cannot_be_used_is_told_for_what_it_is(tmp_path: Path, name:
     file.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=says) as refused:
         read([file], defaults={"device": "MI300X"})
-    assert "the files are empty" not in str(refused.value)
+    assert "have no rows" not in str(refused.value)
     assert "no-activities" not in str(refused.value)

@@ -256,3 +256,12 @@ def test_a_client_whose_times_contradict_its_throughput_is_refused(tmp_path: Pat
 @pytest.mark.parametrize("factor", [1 / 8, 0.5, 2.0, 8.0])
 def test_throughput_of_one_gpu_or_of_all_tokens_is_no_other_unit(tmp_path: Path, factor: float) -> None:
     assert len(read(tmp_path, VLLM | {"output_throughput": 1024.0 * factor}).frame) == 1
+
+
+def test_turns_of_conversations_are_refused_by_name(tmp_path: Path) -> None:
+    lengths = {"isl", "osl"}
+    turns = {name: value for name, value in INFERENCEX.items() if name not in lengths}
+    turns |= {"scenario_type": "agentic-coding", "mean_input_tokens": 64293.9}
+    with pytest.raises(DataError, match=r"several-turns.*agentic-coding"):
+        read(tmp_path, turns)
+    assert len(read(tmp_path, INFERENCEX | {"scenario_type": "fixed-seq-len"}).frame) == 1

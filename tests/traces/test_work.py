@@ -126,12 +126,22 @@ def test_copies_and_fills_by_their_bytes():
         ("void CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 2, 128, 1>", "int16", 2),
     ],
 )
-def test_formats_of_tensor_lists_are_read_off_the_longest_kernel(kernel: str, dtype: str, size: int):
+def test_formats_of_tensor_lists_are_read_off_the_kernels(kernel: str, dtype: str, size: int):
     launched = call(1, LISTS, "aten::_foreach_add_")
     found = work_of_dispatches(table(launched | {"name": kernel}, launched | {"duration_ns": 1}))
     assert found["op"].tolist() == ["elementwise"] * 2
     assert found["dtype_a"].tolist() == [dtype] * 2
     assert found["bytes_moved"].tolist() == [3 * 35 * size, 0]
+
+
+@pytest.mark.parametrize("durations", [(90, 5, 5), (5, 90, 5), (5, 5, 90)])
+def test_the_format_of_a_call_does_not_depend_on_which_kernel_is_longest(durations: tuple[int, ...]) -> None:
+    names = ("plain", "k<c10::Half, 4>", "k<float, 4>")
+    launched = call(1, LISTS, "aten::_foreach_add_")
+    rows = [launched | {"name": name, "duration_ns": time} for name, time in zip(names, durations, strict=True)]
+    found = work_of_dispatches(table(*rows))
+    assert found["dtype_a"].tolist() == ["fp16"] * 3
+    assert found["bytes_moved"].sum() == 3 * 35 * 2
 
 
 def test_equal_calls_whose_kernels_name_other_formats_have_other_work():

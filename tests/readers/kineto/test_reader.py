@@ -364,6 +364,25 @@ def test_one_odd_argument_costs_that_argument(tmp_path: Path) -> None:
     assert codes(found)["odd-arguments"] == 5
 
 
+@pytest.mark.parametrize(
+    ("number", "value", "code"),
+    [
+        (b'"ts": 5', b'"ts": 1e400', "events-left-out"),
+        (b'"ts": 5', b'"ts": -1e400', "events-left-out"),
+        (b'"dur": 50', b'"dur": 1e400', "events-left-out"),
+        (b'"stream": 3', b'"stream": 9e30', "odd-arguments"),
+        (b'"stream": 3', b'"stream": 1e400', "odd-arguments"),
+        (b'"device": 0', b'"device": 9e30', "odd-arguments"),
+        (b'"correlation": 1', b'"correlation": 9e30', "odd-arguments"),
+    ],
+)
+def test_a_number_beyond_what_can_be_held_is_counted(tmp_path: Path, number: bytes, value: bytes, code: str) -> None:
+    text = json.dumps({"deviceProperties": [MI300X], "traceEvents": [kernel(5, 1, 50), kernel(100, 2, 50)]}).encode()
+    found = read(tmp_path, text.replace(number, value, 1))
+    assert codes(found)[code] == 1
+    assert found.dispatches["duration_ns"].tolist()[-1] == 50_000
+
+
 def test_an_event_of_no_phase_costs_that_event(tmp_path: Path) -> None:
     found = trace(tmp_path, [{"ph": "?"}, kernel(5, 1), {**kernel(9, 2), "name": 7}])
     assert found.dispatches["source"].tolist() == ["trace.json:2", "trace.json:3"]
