@@ -8,6 +8,8 @@ are asked for, because those of most events (Python frames, flows, memory) never
 from __future__ import annotations
 
 import gc
+import json
+import math
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -214,6 +216,23 @@ class File(msgspec.Struct):
 # type than the field's.
 
 S = TypeVar("S", bound=msgspec.Struct)
+_LONGEST_WHOLE = 30  # digits: no number of a trace has more
+
+
+def values_of(raw: msgspec.Raw | bytes) -> Any:
+    """Return JSON as Python has it; a number beyond what a float holds (1e400), which msgspec refuses, is infinite."""
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return json.loads(bytes(raw), parse_int=_whole)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_WHOLE else float(digits)
 
 
 class Forgiving(Generic[S]):
@@ -229,7 +248,7 @@ class Forgiving(Generic[S]):
         try:
             return self._decoder.decode(raw)
         except msgspec.ValidationError:
-            return self.field_by_field(msgspec.json.decode(raw))
+            return self.field_by_field(values_of(raw))
 
     def field_by_field(self, values: Any) -> S:
         """Return the object of values as JSON has them."""
@@ -237,9 +256,13 @@ class Forgiving(Generic[S]):
         for field_info in msgspec.structs.fields(self._shape):
             if not isinstance(values, dict) or field_info.encode_name not in values:
                 continue
+            given = values[field_info.encode_name]
             try:
-                value = msgspec.convert(values[field_info.encode_name], field_info.type, strict=False)
+                value = msgspec.convert(given, field_info.type, strict=False)
             except msgspec.ValidationError:
+                self.odd += 1
+                continue
+            if isinstance(value, float) and not math.isfinite(value):
                 self.odd += 1
             else:
                 usable[field_info.name] = value
@@ -353,10 +376,10 @@ def decode(content: bytes | memoryview) -> Document:
     """
     file, lost, mended_events = _file(content)
     of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
-    described = msgspec.json.decode(file.devices)
+    described = values_of(file.devices)
     devices = [of_device.field_by_field(one) for one in described] if isinstance(described, list) else []
     job = of_job.decode(file.distributed if file.distributed != ABSENT else b"{}")
-    base_ns = msgspec.json.decode(file.base_ns) or 0
+    base_ns = values_of(file.base_ns) or 0
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
         raise OverflowError("baseTimeNanoseconds is not a time")
     count = len(file.events)
@@ -406,7 +429,7 @@ def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
         text = known.get(key)
         if text is None:
             named = zip(OperatorInputs.__struct_fields__, key, strict=True)
-            values = {name: msgspec.json.decode(raw) for name, raw in named if raw != b"null"}
+            values = {name: values_of(raw) for name, raw in named if raw != b"null"}
             text = known[key] = msgspec.json.encode(values).decode() if values else ""
         texts.append(text)
     return texts
@@ -454,7 +477,7 @@ def _event(decoder: msgspec.json.Decoder[AnyEvent], text: bytes) -> AnyEvent | N
     except msgspec.DecodeError:
         return None
     try:
-        values = msgspec.json.decode(text)
+        values = values_of(text)
     except (msgspec.MsgspecError, UnicodeError):
         return None
     if not isinstance(values, dict) or values.get("ph") != "X":

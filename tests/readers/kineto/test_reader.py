@@ -383,6 +383,15 @@ def test_a_number_beyond_what_can_be_held_is_counted(tmp_path: Path, number: byt
     assert found.dispatches["duration_ns"].tolist()[-1] == 50_000
 
 
+def test_an_infinite_number_of_a_device_or_an_operator_costs_itself(tmp_path: Path) -> None:
+    events = product(1, 50, 0)
+    text = json.dumps({"deviceProperties": [MI300X], "traceEvents": events}).encode()
+    for number, value in ((b'"warpSize": 64', b'"warpSize": 1e400'), (b"[16, 64]", b"[1e400, 64]")):
+        found = read(tmp_path, text.replace(number, value, 1))
+        assert found.dispatches["duration_ns"].tolist() == [50_000]
+        assert found.dispatches["device"].tolist() == ["MI300X"]
+
+
 def test_an_event_of_no_phase_costs_that_event(tmp_path: Path) -> None:
     found = trace(tmp_path, [{"ph": "?"}, kernel(5, 1), {**kernel(9, 2), "name": 7}])
     assert found.dispatches["source"].tolist() == ["trace.json:2", "trace.json:3"]
