@@ -166,15 +166,16 @@ def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame
     wrong = np.flatnonzero(serving & (units != ""))
     if not len(wrong):
         return rows
-    defect = as_text(rows[DEFECT]) if DEFECT in rows else pd.Series("", rows.index)
-    detail = as_text(rows[DEFECT_DETAIL]) if DEFECT_DETAIL in rows else pd.Series("", rows.index)
+    nothing = pd.Series("", rows.index)
+    defect, detail = (
+        as_text(rows.get(name, nothing)).to_numpy(dtype=object, copy=True) for name in (DEFECT, DEFECT_DETAIL)
+    )
     for row in wrong:
         names, unit = columns[row].split(), units[row]
         told = f"{' and '.join(names)}: by throughput and concurrency the unit is {unit}, not ms"
         if stated:
             told += ": " + " and ".join(f"give unit {name}={unit}" for name in names)
-        defect.iloc[row] = "other-unit"
-        detail.iloc[row] = told
+        defect[row], detail[row] = "other-unit", told
     return rows.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 
