@@ -8,6 +8,10 @@
 
 A client knows the model and the requests, and mostly neither GPU nor parallelism: `Options.defaults` states those
 (``device``, ``tp``, ``dtype_a``). Its other figures are kept as labels under their own names, and named.
+
+Requests at once follow from throughput and times (Little's law). Where they are a thousand times off those stated, and
+another unit of the times explains it, the run is refused with that unit; in tables of one's own ``unit`` states it.
+Once the model is described, a token faster than its weights are read, or a prompt faster than its FLOPs, is refused.
 """
 
 from __future__ import annotations
