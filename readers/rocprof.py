@@ -4,9 +4,10 @@ A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and
 of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace. With ``--hip-trace`` alone the times are
 in table OPS and in the events of ``results.json``, without grids, copies among the kernels: these kernels are known by
 name alone (finding ``grid-not-recorded``), which is enough for ``ingest``, ``project`` and ``compare``, and no row of
-the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch with counters and no times: it is joined to the timing run of its folder by Index and
-KernelName. Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. The files do not
-name the device. Seen: rocprof of ROCm 5.x and 6.x, Omniperf 1's column names.
+the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch with counters and
+no times: it is joined to the timing run of its folder by Index and KernelName. Grids are one number of work-items, so
+`grid_x` counts the workgroups of all dimensions. The files do not name the device. Seen: rocprof of ROCm 5.x and 6.x,
+Omniperf 1's column names.
 """
 
 from __future__ import annotations
