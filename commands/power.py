@@ -18,7 +18,7 @@ from . import options as opt
 
 PLACE = 180
 EXAMPLES = (
-    "flopcast power plan --kernel-us 120 --window-us 1000",
+    "flopcast power plan --kernel-us 120 --window-us 1000 --lag-us 400",
     "flopcast power record gemms.csv --out power/ --logger amdsmi",
     "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",  # noqa: E501
 )
@@ -34,13 +34,22 @@ def command() -> None:
 def plan_command(
     kernel_us: Annotated[float, opt.option("Time of one execution, µs.", "US")],
     window_us: Annotated[float, WINDOW] = 1000.0,
+    lag_us: Annotated[
+        float | None,
+        opt.option(
+            "Time constant of the read power behind the kernel's, µs: record measures it.", "US", shown="unknown"
+        ),
+    ] = None,
+    settling_us: Annotated[
+        float, opt.option("Time of a run until the board holds its power, µs; 0: it does not throttle.", "US")
+    ] = 0.0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Say how to measure a kernel: runs, executions per run, readings and margins as published."""
+    """Say how to measure a kernel: runs, readings and margins as published, executions per run as record makes them."""
     from ..report.power import plan_document
     from ..report.terminal import show
 
-    show(plan_document(plan(kernel_us, window_us)), as_json=as_json)
+    show(plan_document(plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)), as_json=as_json)
 
 
 def profile_command(
@@ -134,7 +143,7 @@ def record_command(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Record the power of kernels as published: protocol looked up, steady power found by bisection, random delays.
+    """Record the power of kernels as published: lag measured, executions as plan says with it, random delays.
 
     Ctrl-C keeps what is recorded; the same command again goes on.
     """

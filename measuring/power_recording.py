@@ -1,8 +1,9 @@
 """Record the power of kernels as FinGraV does (Singhania, Aga, Ibrahim, ISPASS 2025): what `power profile` reads.
 
-Each kernel is timed, the protocol for its time looked up (`power.runs.plan`), and the shortest train of executions
-whose power has settled found by bisection, with the longest that does not throttle; then its runs are made, a random
-delay before each. Every run is on disk when it ends: a recording that was stopped, or killed, goes on after its last.
+Each kernel is timed. Trains of executions tell how far its power lags behind and, by bisection, how long a train may
+be that does not throttle; `power.runs.plan` says with these how many executions to make. Where power is not steady by
+then, the first execution of steady power is searched for. Then its runs are made, a random delay before each. Every run
+is on disk when it ends: a recording that was stopped, or killed, goes on after its last.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import least_squares
 
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..hardware import find
@@ -27,7 +30,7 @@ from ..output import MADE_BY, check_output, replacing, whole_file
 from ..power.logs import TOTAL
 from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
-from ..power.runs import LEAST_EXECUTIONS, Plan, plan
+from ..power.runs import COARSE_US, LEAST_EXECUTIONS, SWING_US, Plan, plan, read_share
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .backend import Backend, import_torch
 from .machine import machine
@@ -44,15 +47,10 @@ USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not kn
 PROBES: Final = 16  # trains that tell the power at the end of a train of one length
 LONGEST_US: Final = 50_000.0
 """Trains are searched for throttling up to this time, or up to four times the planned executions."""
-AFTER: Final = 3  # executions recorded from the first of steady power on, where it is later than the window fills
-COARSE_US: Final = 1e4
-"""A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so short: runs go on for
-another window, or for `SWING_US` where power is throttled."""
-SWING_US: Final = 2e5
-"""In which the power of an H100 swings about its limit once, by a tenth: trains are searched for so long, too."""
 SIMULATED_RANKS: Final = 8  # of the published collectives on the simulated GPU
 SETTLED: Final = 0.01
 """Power has settled where it is within this of that of the longest train, or within the error of both."""
+LEAST_RISE: Final = 5.0  # times the scatter of the readings, or their power does not tell a lag
 _DELAY, _PROBE, _TIMING = 1, 2, 3
 
 
@@ -65,8 +63,11 @@ class Protocol:
     kernel_us: float  # time of one execution
     repeats: int  # launches that count as one execution
     runs: int
+    lag_us: float | None  # time constant of the read power behind the drawn one, measured; None: no rise tells it
+    settling_us: float  # time of the longest train that does not throttle; 0: none searched throttles
+    planned: int  # executions per run that `power.runs.plan` asks for with these
     executions: int  # per run
-    steady_from: int  # first execution of steady power
+    steady_from: int  # first execution of steady power: as planned, or later by as much as `executions` is more
     unthrottled: int | None  # executions of the longest train that does not throttle; None: none searched throttles
     searched: int  # executions of the longest train searched
 
@@ -195,7 +196,7 @@ def record(
         rig.close()
     readings, clocks = _write(course, out, settings)
     journal.remove()
-    plans = [plan(one.kernel_us, interval) for one in course.protocols]
+    plans = [plan(one.kernel_us, interval, lag_us=one.lag_us, settling_us=one.settling_us) for one in course.protocols]
     return Recorded(out, course.protocols, plans, logger, interval, readings, course.resumed, clocks)
 
 
@@ -239,6 +240,7 @@ class _Course:
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
+        self._risen = list[tuple[float, float]]()  # readings of a kernel's probes: µs since their train began, watts
         for (entry,) in journal.steps:
             if "protocol" in entry:
                 self.protocols.append(Protocol(**entry["protocol"]))
@@ -297,23 +299,31 @@ class _Course:
         if repeats > 1:
             self.rig.use(*self._kernels(place, repeats))
             kernel_us = self._time_us(place, 1)
-        chosen = plan(kernel_us, interval)
-        coarse = interval >= COARSE_US
-        longest_us = SWING_US if coarse else LONGEST_US
-        longest = max(4 * chosen.executions_filled, math.ceil(longest_us / kernel_us))
-        settled, unthrottled = find_steady(self._ends(place, kernel_us), chosen.executions_filled, longest)
-        appended = AFTER if settled > chosen.executions_filled else 0
-        if coarse:
-            appended = math.ceil(max(interval, 0.0 if unthrottled is None else SWING_US) / kernel_us)
+        kernel_us = round(kernel_us, 4)
+        filled = plan(kernel_us, interval).executions_filled
+        self._risen.clear()
+        longest_us = SWING_US if interval >= COARSE_US else LONGEST_US
+        longest = max(4 * filled, math.ceil(longest_us / kernel_us))
+        probes = _Probes(partial(self._ends, place, kernel_us), filled, longest)
+        unthrottled = probes.unthrottled()
+        settling_us = 0.0 if unthrottled is None else round(unthrottled * kernel_us, 1)
+        lag_us = self._lag_us(place, settling_us or math.inf)
+        chosen = plan(kernel_us, interval, lag_us=lag_us, settling_us=settling_us)
+        in_window = math.ceil(max(interval, kernel_us) / kernel_us)
+        seen_steady = chosen.steady_from - 1 + in_window  # the shortest train whose last window is steady throughout
+        later = probes.settled(seen_steady) - seen_steady
         alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
         protocol = Protocol(
             row=place,
             kernel=self._name(place),
-            kernel_us=round(kernel_us, 4),
+            kernel_us=kernel_us,
             repeats=repeats,
             runs=self._runs or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
-            executions=settled + appended,
-            steady_from=settled,
+            lag_us=lag_us,
+            settling_us=settling_us,
+            planned=chosen.executions,
+            executions=chosen.executions + later,
+            steady_from=chosen.steady_from + later,
             unthrottled=unthrottled,
             searched=longest,
         )
@@ -330,22 +340,28 @@ class _Course:
             times.append((self._last - start) / 1e3)
         return float(np.median(times))
 
-    def _ends(self, place: int, kernel_us: float) -> Callable[[int], np.ndarray]:
-        """Return what reads the power at the end of trains of so many executions, shape (n,)."""
+    def _ends(self, place: int, kernel_us: float, executions: int) -> np.ndarray:
+        """Return readings of the power at the end of trains of so many executions, shape (n,)."""
+        self._tell(f"{self._name(place)}, trains of {executions}")
         window_ns = 1e3 * max(self.rig.interval_us, kernel_us)
+        watts = list[float]()
+        for probe in range(PROBES):
+            train = self._train(executions, (place, _PROBE, executions, probe))
+            self._last = train.executions[-1][1]
+            ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0  # of the logger's own clock
+            start, end = train.executions[0][0] + ahead, train.executions[-1][1] + ahead
+            watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
+            self._risen += [((stamp - start) / 1e3, one) for stamp, one in train.readings if start < stamp <= end]
+        return np.array(watts)
 
-        def ends(executions: int) -> np.ndarray:
-            self._tell(f"{self._name(place)}, trains of {executions}")
-            watts = list[float]()
-            for probe in range(PROBES):
-                train = self._train(executions, (place, _PROBE, executions, probe))
-                self._last = train.executions[-1][1]
-                ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0  # of the logger's own clock
-                end = train.executions[-1][1] + ahead
-                watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
-            return np.array(watts)
-
-        return ends
+    def _lag_us(self, place: int, until_us: float) -> float | None:
+        """Return how far the read power lags behind; in turn, the most of the kernels alone, as it is the board's."""
+        if place >= len(self.rows):
+            alone = [self.protocols[one].lag_us for one in self.trained[place]]
+            return max((one for one in alone if one is not None), default=None)
+        since_us, watts = np.array(self._risen).T
+        before = since_us <= until_us
+        return measured_lag_us(since_us[before], watts[before], self.rig.interval_us)
 
     def _tell(self, label: str) -> None:
         if self._progress is not None:
@@ -356,43 +372,81 @@ class _Course:
             self._progress(len(self.trains), total, label, eta)
 
 
-def find_steady(ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> tuple[int, int | None]:
-    """Return the first execution of steady power, and the longest train that does not throttle (None: none throttles).
+class _Probes:
+    """The power at the end of trains of executions, by their number.
 
     ``ends`` goes from a number of executions to readings of the power at the end of such trains, (n,); the ``shortest``
-    fills the logger's window. Both are found by bisection, on medians: power is taken to rise to its highest, then to
-    fall once at most. A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four
-    standard errors. Raises DataError: the logger reads too seldom.
+    fills the logger's window. Power is taken to rise to its highest, then to fall once at most. Medians tell, as some
+    runs are slower. Raises DataError: the logger reads too seldom.
     """
-    known: dict[int, tuple[float, float]] = {}
 
-    def end(executions: int) -> tuple[float, float]:
-        """Return the median of the readings, some of slower runs, and its standard error."""
-        if executions not in known:
-            watts = ends(executions)
+    def __init__(self, ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> None:
+        self._ends, self._shortest, self._longest = ends, shortest, longest
+        self._known: dict[int, tuple[float, float]] = {}
+
+    def unthrottled(self) -> int | None:
+        """Return the longest train that does not throttle, by bisection; None: none does.
+
+        A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four standard errors.
+        """
+        for part in (0, 1 / 3, 2 / 3, 1):  # power may rise before it falls: both ends alone could draw the same
+            self._end(round(self._shortest * (self._longest / self._shortest) ** part))
+        return _bisected(self._throttles, self._shortest, self._longest) if self._throttles(self._longest) else None
+
+    def settled(self, planned: int) -> int:
+        """Return the shortest train from the planned one on that draws what the longest draws, by bisection.
+
+        They draw the same within `SETTLED`, or within four standard errors of both.
+        """
+        if planned >= self._longest or self._has_settled(planned):
+            return planned
+        return _bisected(self._has_settled, planned, self._longest) + 1
+
+    def _end(self, executions: int) -> tuple[float, float]:
+        """Return the median of the readings, and its standard error."""
+        if executions not in self._known:
+            watts = self._ends(executions)
             if len(watts) < PROBES / 2:
                 raise DataError("the power logger reads too seldom to tell when power has settled: log faster")
             middle = float(np.median(watts))
             scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
-            known[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
-        return known[executions]
+            self._known[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
+        return self._known[executions]
 
-    def throttles(executions: int) -> bool:
-        watts, error = end(executions)
-        highest, of_highest = max(known[other] for other in known if other <= executions)
+    def _throttles(self, executions: int) -> bool:
+        watts, error = self._end(executions)
+        highest, of_highest = max(self._known[other] for other in self._known if other <= executions)
         return highest - watts > max(LEAST_FALL * highest, STANDARD_ERRORS * float(np.hypot(error, of_highest)))
 
-    def has_settled(executions: int) -> bool:
-        (watts, error), (last, of_last) = end(executions), end(longest)
-        return abs(watts - last) <= max(SETTLED * last, 2 * float(np.hypot(error, of_last)))
+    def _has_settled(self, executions: int) -> bool:
+        (watts, _), (last, of_last) = self._end(executions), self._end(self._longest)
+        both = math.sqrt(2) * of_last  # the error of the shorter would count its rise as scatter
+        return abs(watts - last) <= max(SETTLED * last, STANDARD_ERRORS * both)
 
-    for part in (0, 1 / 3, 2 / 3, 1):  # power may rise before it falls: both ends alone could draw the same
-        end(round(shortest * (longest / shortest) ** part))
-    unthrottled = _bisected(throttles, shortest, longest) if throttles(longest) else None
-    if has_settled(shortest):
-        return shortest, unthrottled
-    settled = _bisected(has_settled, unthrottled or shortest, longest) + 1
-    return settled + 1, unthrottled  # the first that begins when power has settled
+
+def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -> float | None:
+    """Return the time constant with which the read power rises behind a logger's window, by least squares, µs.
+
+    Readings, (n,), were taken so long after their runs began. Outliers, of slower runs, weigh little. None: power rises
+    by less than `LEAST_RISE` times the scatter of the readings, or these are fewer than `PROBES`.
+    """
+    if len(watts) < PROBES:
+        return None
+    late = watts[since_us >= np.median(since_us)]
+    highest, lowest = float(np.median(late)), float(watts.min())
+    scatter = MAD_TO_SIGMA * float(np.median(np.abs(late - highest)))
+    if highest - lowest < LEAST_RISE * scatter:
+        return None
+
+    def missed(solution: np.ndarray) -> np.ndarray:
+        rest_w, rise_w, log_lag = solution
+        return rest_w + rise_w * read_share(since_us, window_us, math.exp(log_lag)) - watts
+
+    shortest, longest = math.log(window_us / 1000), math.log(float(since_us.max()))
+    start = lowest, highest - lowest, math.log(window_us / 4)
+    bounds = [-math.inf, 0.0, shortest], [math.inf, math.inf, longest]
+    solved = least_squares(missed, start, bounds=bounds, loss="soft_l1", f_scale=max(scatter, 1e-3 * highest))
+    return float(f"{math.exp(solved.x[2]):.4g}")
 
 
 def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:

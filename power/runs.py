@@ -1,8 +1,9 @@
 """Runs of a kernel: how many to make, which executions belong together, which count, which readings see the kernel.
 
-`plan` is the published protocol for a kernel's time. Executions are grouped into runs (`group_runs`). Golden runs are
-those whose kernel took the time it mostly takes (`golden_runs`). Readings of interest fall into an execution; what
-their averaging window saw besides it is `covered_share`.
+`plan` says how many runs to make, the published protocol for a kernel's time, and how many executions: until the power
+is steady by the logger's window and lag, and by the board (`steady_after_us`). Executions are grouped into runs
+(`group_runs`). Golden runs are those whose kernel took the time it mostly takes (`golden_runs`). Readings of interest
+fall into an execution; what their averaging window saw besides it is `covered_share`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from ..traces.cleaning.binning import MARGINS, margin_of
 
 LEAST_EXECUTIONS: Final = 4  # the fourth execution is the first that is steady: earlier ones warm up clocks and caches
 SHORTEST_US: Final = MARGINS[0][0]  # where the published table begins
+MISSED: Final = 0.005  # power is steady where no more than this of its rise is missing from a reading
+AFTER: Final = 3  # executions made from the first of steady power on, where it is later than the window fills
+COARSE_US: Final = 1e4
+"""A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so short: runs go on for
+another window, or for `SWING_US` where power settles late."""
+SWING_US: Final = 2e5
+"""In which the power of an H100 swings about its limit once, by a tenth: trains are searched for so long, too."""
 ADVICE: Final = "see `flopcast power plan`"  # what to do about a log that says too little
 
 
@@ -56,11 +64,15 @@ class Plan:
 
     kernel_us: float  # time of the kernel
     interval_us: float  # the logger's averaging interval; 0 of an instantaneous one
+    lag_us: float | None  # time constant of the power that is read, behind what is drawn; None: nobody has measured it
+    settling_us: float  # from the start of a run until the board holds its power: 0 where it does not throttle
     row: Row | None  # of the published table; None below `SHORTEST_US`
-    executions: int  # per run, for the steady-state power: max(⌈interval / kernel time⌉, 4), as published
+    published: int  # executions per run, for the steady-state power: max(⌈interval / kernel time⌉, 4)
     # The first execution that starts with the whole interval inside the run. The published number may fall short of
     # it by up to one kernel time, and its reading is then too low.
     executions_filled: int
+    steady_from: int  # the first execution that starts when power is steady (`steady_after_us`)
+    executions: int  # per run, to make
     logs: int | None  # readings of interest to gather
     expected_logs: float  # readings that fall into one execution, over all runs of the row; NaN without a row
     repeats: int  # back-to-back launches to time as one, so that the table applies; 1 where the kernel is long enough
@@ -85,21 +97,29 @@ class Plan:
             )
             figures = {"runs": self.row.runs, "expected": self.expected_logs, "wanted": self.logs, "needed": needed}
             said.append(remark("power-plan-more-runs", text, **figures))
-        if self.executions_filled > self.executions:
-            missing_us = self.interval_us - (self.executions - 1) * self.kernel_us
+        if self.lag_us is None:
             text = (
-                f"execution {self.executions} starts {missing_us:g} µs before the logger's window has filled: append "
-                f"executions up to {self.executions_filled} or later"
+                "how long the read power lags behind the kernel is not known: these executions fill the window alone; "
+                "`flopcast power record` measures the lag, or state it"
             )
-            figures = {"execution": self.executions, "missing_us": missing_us, "filled_from": self.executions_filled}
-            said.append(remark("power-plan-window-not-filled", text, **figures))
+            said.append(remark("power-plan-lag-unknown", text, executions=self.executions))
         return said
 
 
-def plan(kernel_us: float, window_us: float = 1000.0) -> Plan:
-    """Return the recommended protocol for a kernel's time and the power logger's averaging interval, both in µs.
+def plan(kernel_us: float, window_us: float = 1000.0, *, lag_us: float | None = None, settling_us: float = 0.0) -> Plan:
+    """Return the recommended protocol for a kernel's time and a power logger, all times in µs.
 
-    An interval of 0 is that of a logger of instantaneous power; one reading per ms is assumed then.
+    Parameters
+    ----------
+    kernel_us : float
+        Time of one execution.
+    window_us : float
+        That the logger averages over; 0 of a logger of instantaneous power, and one reading per ms is assumed.
+    lag_us : float, optional
+        Time constant with which the power that is read follows what the kernel draws, besides the window. None: it is
+        not known, the executions fill the window alone, and the plan says so. `power_record` measures it.
+    settling_us : float
+        From the start of a run until the board holds its power: that of the longest train that does not throttle.
 
     Raises
     ------
@@ -108,29 +128,68 @@ def plan(kernel_us: float, window_us: float = 1000.0) -> Plan:
 
     Examples
     --------
-    >>> chosen = plan(120, 1000)
-    >>> chosen.row.runs, chosen.row.margin, chosen.executions, chosen.logs
-    (200, 0.05, 9, 12)
+    >>> chosen = plan(120, 1000, lag_us=400)
+    >>> chosen.row.runs, chosen.row.margin, chosen.published, chosen.steady_from, chosen.executions, chosen.logs
+    (200, 0.05, 9, 24, 27, 12)
     """
-    for name, value in (("kernel_us", kernel_us), ("window_us", window_us)):
+    times = {"kernel_us": kernel_us, "window_us": window_us, "lag_us": lag_us or 0.0, "settling_us": settling_us}
+    for name, value in times.items():
         check_number(name, value, 0, whole=False)
-    if not 0 < kernel_us < math.inf:
-        raise ParameterError("kernel_us", f"must be above 0 and finite, got {kernel_us:g}")
-    if window_us == math.inf:
-        raise ParameterError("window_us", "must be finite")
+        if value == math.inf:
+            raise ParameterError(name, "must be finite")
+    if not kernel_us > 0:
+        raise ParameterError("kernel_us", f"must be above 0, got {kernel_us:g}")
     row = next((row for row in TABLE if row.from_us <= kernel_us < row.to_us), None)
     period_us = window_us or 1000.0
+    filled = _first_after(window_us, kernel_us)
+    steady_from = _first_after(settling_us + steady_after_us(window_us, lag_us or 0.0), kernel_us)
+    appended = AFTER if steady_from > filled else 0
+    if window_us >= COARSE_US:
+        appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
     return Plan(
         kernel_us=kernel_us,
         interval_us=window_us,
+        lag_us=lag_us,
+        settling_us=settling_us,
         row=row,
-        executions=executions_published(kernel_us, window_us),
-        executions_filled=max(_ceil(window_us / kernel_us) + 1, LEAST_EXECUTIONS),
+        published=executions_published(kernel_us, window_us),
+        executions_filled=filled,
+        steady_from=steady_from,
+        executions=steady_from + appended,
         logs=None if row is None else _ceil(kernel_us / row.log_every_us),
         expected_logs=math.nan if row is None else row.runs * kernel_us / period_us,
         repeats=1 if row else _ceil(SHORTEST_US / kernel_us),
         random_delay_us=period_us,
     )
+
+
+def steady_after_us(window_us: float, lag_us: float) -> float:
+    """Return how long after a kernel begins all but `MISSED` of the rise of its power is read, µs.
+
+    >>> steady_after_us(1000, 0), round(steady_after_us(0, 400)), round(steady_after_us(1000, 400))
+    (1000, 2119, 2718)
+    """
+    if not lag_us:
+        return window_us
+    # A reading at t misses the mean of exp(-s / lag) over the window before t: lag / window * (exp(window / lag) - 1)
+    # times exp(-t / lag). Written so that a lag far below the window does not overflow.
+    ratio = window_us / lag_us
+    within = -math.expm1(-ratio) / ratio if ratio else 1.0
+    return window_us + lag_us * math.log(max(within / MISSED, 1.0))
+
+
+def read_share(since_us: np.ndarray, window_us: float, lag_us: float) -> np.ndarray:
+    """Return the share of the rise of the power that readings see so long after a kernel began, shape (n,)."""
+
+    def area(us: np.ndarray) -> np.ndarray:
+        return us + lag_us * np.expm1(-us / lag_us)
+
+    return (area(since_us) - area(np.maximum(since_us - window_us, 0.0))) / window_us
+
+
+def _first_after(us: float, kernel_us: float) -> int:
+    """Return the first execution that begins so long after the run, or later; one that is warm."""
+    return max(_ceil(us / kernel_us) + 1, LEAST_EXECUTIONS)
 
 
 def executions_published(kernel_us: float, interval_us: float) -> int:

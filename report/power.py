@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,8 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..errors import DataError
-from ..measuring.power_recording import Recorded
+from ..errors import DataError, counted
+from ..measuring.power_recording import Protocol, Recorded
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
 from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
@@ -68,9 +69,12 @@ def plan_document(chosen: Plan) -> Document:
 
 def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     """Return (setting, value, remark) of each setting of the protocol."""
-    filled = f"{chosen.executions_filled} or later starts with the whole window inside the run"
+    lag = "lag not known" if chosen.lag_us is None else f"lag {chosen.lag_us:g} µs"
+    published = f"{chosen.published} as published, max(⌈window / kernel time⌉, 4)"
+    filled = f"{chosen.executions_filled} starts with the whole window inside the run"
     settings = [
-        ("executions per run", f"{chosen.executions}", f"max(⌈window / kernel time⌉, 4), as published; {filled}"),
+        ("executions per run", f"{chosen.executions}", f"{published}; {filled}"),
+        ("steady power from execution", f"{chosen.steady_from}", f"{lag}, settling time {chosen.settling_us:g} µs"),
         ("random delay before each run", f"0 to {chosen.random_delay_us:g} µs", "so that readings fall everywhere"),
     ]
     if chosen.row is None or chosen.logs is None:
@@ -100,7 +104,11 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
         "log_every_us": row and row.log_every_us,
         "logs": chosen.logs,
         "expected_logs": chosen.expected_logs,
+        "lag_us": chosen.lag_us,
+        "settling_us": chosen.settling_us,
         "executions": chosen.executions,
+        "published": chosen.published,
+        "steady_from": chosen.steady_from,
         "executions_filled": chosen.executions_filled,
         "repeats": chosen.repeats,
         "random_delay_us": chosen.random_delay_us,
@@ -111,17 +119,19 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 
 def record_document(found: Recorded) -> Document:
     """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
-    heads = columns("kernel", numbers=["time, µs", "runs", "executions", "steady from", "longest unthrottled"])
+    heads = columns("kernel", numbers=["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"])
     cells = [
         (
-            one.kernel, significant(one.kernel_us), f"{one.runs}", f"{one.executions}", f"{one.steady_from}",
+            one.kernel, significant(one.kernel_us), significant(math.nan if one.lag_us is None else one.lag_us),
+            f"{one.runs}", f"{one.executions}", f"{one.steady_from}",
             f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
         )
         for one in found.protocols
     ]  # fmt: skip
     caption = (
-        "executions: of each run; steady from: the execution from which power is steady; longest unthrottled: the most "
-        "executions back to back before power falls, of those searched"
+        "lag: with which the read power follows the kernel's, measured; executions: of each run; steady from: the "
+        "execution from which power is steady; unthrottled: the most executions back to back before power falls, of "
+        "those searched"
     )
     clocks = f" --clocks {found.out / 'clocks.csv'}" if found.clocks else ""
     command = (
@@ -133,8 +143,9 @@ def record_document(found: Recorded) -> Document:
         f"{one.kernel}: {note!r}"
         for one, chosen in zip(found.protocols, found.plans, strict=True)
         for note in chosen.advice
-        if note.code != "power-plan-window-not-filled"
+        if note.code != "power-plan-lag-unknown"
     ]
+    advice += [f"{one.kernel}: {line}" for one in found.protocols for line in _apart_from_plan(one)]
     title = f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: {found.readings} readings"
     return Document(
         opening=[Table(heads, rows(cells), title=title, caption=caption)],
@@ -150,6 +161,17 @@ def record_document(found: Recorded) -> Document:
             "profile": command,
         },
     )
+
+
+def _apart_from_plan(one: Protocol) -> Iterator[str]:
+    """Yield why a kernel was recorded otherwise than its plan tells."""
+    if one.lag_us is None:
+        yield "its power rises too little above the scatter of the readings to tell the logger's lag"
+    if one.executions > one.planned:
+        yield (
+            f"{counted(one.executions - one.planned, 'execution')} more than planned: power was not steady yet when "
+            "window, lag and settling time had passed, and was searched for from there"
+        )
 
 
 def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: float = 0.0) -> Document:

@@ -44,8 +44,10 @@ def test_the_protocol() -> None:
     assert (code, error) == (0, "")
     assert all(figure in text for figure in ("120 µs", "200", "5 %"))
     found = json.loads(run("plan", "--kernel-us", "120", "--json")[1])
-    assert (found["runs"], found["executions"], found["logs"]) == (200, 9, 12)
-    assert [(one["code"], one["filled_from"]) for one in found["remarks"]] == [("power-plan-window-not-filled", 10)]
+    assert (found["runs"], found["published"], found["executions"], found["logs"]) == (200, 9, 10, 12)
+    assert [(one["code"], one["executions"]) for one in found["remarks"]] == [("power-plan-lag-unknown", 10)]
+    lagging = json.loads(run("plan", "--kernel-us", "120", "--lag-us", "400", "--settling-us", "1200", "--json")[1])
+    assert (lagging["steady_from"], lagging["executions"], lagging["remarks"]) == (34, 37, [])
 
 
 def test_the_protocol_of_a_logger_of_instantaneous_power() -> None:

@@ -13,13 +13,15 @@ import pytest
 
 from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import power_recording as module
-from flopcast.measuring.power_recording import FILES, PROBES, Recorded, find_steady, record
-from flopcast.measuring.power_rigs import DRIFT, EPOCH_NS, OFFSET_NS, SimulatedGPU, Train
+from flopcast.measuring.power_recording import FILES, PROBES, Recorded, _Probes, measured_lag_us, record
+from flopcast.measuring.power_rigs import DRIFT, EPOCH_NS, LAG_US, OFFSET_NS, SimulatedGPU, Train
 from flopcast.measuring.rows import read_shapes
 from flopcast.measuring.session import journal_folder
 from flopcast.power.lessons import learn
 from flopcast.power.profile import KernelPower, profile_files
 from flopcast.power.readings import check_executions
+from flopcast.power.runs import plan, read_share
+from flopcast.report.power import record_document
 from flopcast.traces.cleaning.binning import EACH_OTHER, MIDDLE
 
 SIZES = (2048, 4096, 8192)
@@ -35,7 +37,7 @@ def gemms(folder: Path, *sizes: int) -> Path:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("recorded")
-    return record(gemms(folder, *SIZES), out=folder / "out", seed=1)
+    return record(gemms(folder, *SIZES), folder / "out", seed=2)
 
 
 def profiled(found: Recorded, within: str) -> list[KernelPower]:
@@ -74,10 +76,21 @@ def test_each_kernel_is_recorded_as_its_time_asks(recorded: Recorded, kernels: l
     assert [one.kernel_us for one in recorded.protocols] == pytest.approx([one.kernel_us for one in kernels], rel=0.05)
     assert [one.steady_from for one in recorded.protocols] == [one.ssp_execution for one in kernels]
     for one in recorded.protocols:
-        assert one.executions > one.steady_from > recorded.plans[one.row].executions
+        assert one.executions > one.steady_from > recorded.plans[one.row].executions_filled
     told = json.loads((recorded.out / "record.json").read_text())
     assert [one["executions"] for one in told["kernels"]] == [one.executions for one in recorded.protocols]
     assert sorted(path.name for path in recorded.out.iterdir()) == sorted(FILES)
+
+
+def test_a_kernel_is_recorded_as_often_as_its_plan_says(recorded: Recorded) -> None:
+    for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
+        assert one.lag_us == pytest.approx(LAG_US, rel=0.06)
+        assert chosen == plan(one.kernel_us, 1000, lag_us=one.lag_us, settling_us=one.settling_us)
+        assert (one.steady_from, one.executions) == (chosen.steady_from, chosen.executions)
+        assert one.planned == one.executions
+        by_true_lag = plan(one.kernel_us, 1000, lag_us=LAG_US, settling_us=one.settling_us)
+        assert one.executions == pytest.approx(by_true_lag.executions, rel=0.05)
+    assert [one.settling_us > 0 for one in recorded.protocols] == [False, False, True]
 
 
 def test_the_longest_train_that_does_not_throttle_is_found(recorded: Recorded, kernels: list[KernelPower]) -> None:
@@ -107,7 +120,7 @@ def killed_at(calls: int) -> Callable[..., Train]:
     return killed
 
 
-@pytest.mark.parametrize("calls", [3, 300])
+@pytest.mark.parametrize("calls", [3, 200])
 def test_a_recording_that_was_killed_goes_on(
     whole: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
@@ -157,11 +170,18 @@ def test_kernels_below_the_published_table_are_timed_several_at_once(tmp_path: P
     assert found.runs == 3
 
 
+def no_search(patch: pytest.MonkeyPatch) -> None:
+    """Let no trains be probed: none throttles, the lag is that of the simulated GPU, and runs are some longer."""
+    patch.setattr(module._Probes, "unthrottled", lambda probes: None)
+    patch.setattr(module._Probes, "settled", lambda probes, planned: planned + 5)
+    patch.setattr(module._Course, "_lag_us", lambda course, place, until_us: LAG_US)
+
+
 def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest, None))
-    found = record(None, out=tmp_path / "out", runs=1)
+    no_search(monkeypatch)
+    found = record(None, tmp_path / "out", runs=1)
     kernels = check_executions(pd.read_csv(found.out / "executions.csv")).groupby("kernel", sort=False).first()
     assert len(kernels) == 14
     assert kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
@@ -177,7 +197,7 @@ def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
 def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest + 5, None))
+    no_search(monkeypatch)
     listed, asked = tmp_path / "kernels.csv", {"runs": 90, "interleaved": True}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": 8192, "n": [8192, 1], "k": 8192}).to_csv(listed, index=False)
     train = SimulatedGPU.train
@@ -200,11 +220,11 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
 
 
 def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_steady", lambda ends, shortest, longest: (shortest + 5, None))
+    no_search(monkeypatch)
     listed = tmp_path / "kernels.csv"
     sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", **sizes}).to_csv(listed, index=False)
-    found = record(listed, out=tmp_path / "out", runs=90, sequence=[(1, 2), (3, 2)])
+    found = record(listed, tmp_path / "out", runs=150, sequence=[(1, 2), (3, 2)])
     log, executions, clocks, _ = found.files
     profiles = profile_files(log, executions, clocks, component=["total"], window_us=1000)
     ratios = learn(profiles.kernels).interleaved.set_index(["kernel", "how"])["power_ratio"]
@@ -246,27 +266,60 @@ def readings(power_w: Callable[[int], float], noise: float = 0.01) -> Callable[[
     return lambda executions: power_w(executions) * (1 + rng.normal(0, noise, PROBES))
 
 
-@pytest.mark.parametrize(("fall", "settled"), [(5, 7), (37, 39), (99, 101)])
-def test_a_fall_of_power_is_found_where_it_is(fall: int, settled: int) -> None:
-    ends = readings(lambda count: 900.0 if count <= fall else 750.0)
-    assert find_steady(ends, 5, 100) == (settled if fall < 99 else 101, fall)
+@pytest.mark.parametrize("fall", [5, 37, 99])
+def test_a_fall_of_power_is_found_where_it_is(fall: int) -> None:
+    probes = _Probes(readings(lambda count: 900.0 if count <= fall else 750.0), 5, 100)
+    assert probes.unthrottled() == fall
+    assert probes.settled(5) == fall + 1
 
 
 def test_a_rise_is_waited_for_and_is_no_throttling() -> None:
-    first, limit = find_steady(readings(lambda count: 700 * (1 - np.exp(-count / 10)), 0.002), 4, 200)
-    assert limit is None
-    assert 35 < first < 60
-    assert find_steady(readings(lambda count: 600.0), 4, 200) == (4, None)
+    probes = _Probes(readings(lambda count: 700 * (1 - np.exp(-count / 10)), 0.002), 4, 200)
+    assert probes.unthrottled() is None
+    assert 35 < probes.settled(10) < 60
+    assert probes.settled(80) == 80  # as planned: it is steady
+    assert probes.settled(300) == 300  # longer than any that is searched
+    assert _Probes(readings(lambda count: 600.0), 4, 200).settled(4) == 4
 
 
 def test_power_that_rises_and_falls_back_to_where_it_was_throttles() -> None:
     ends = readings(lambda count: 700.0 if count < 10 else 900.0 if count <= 60 else 700.0, 0.002)
-    assert find_steady(ends, 4, 100)[1] == 60
+    assert _Probes(ends, 4, 100).unthrottled() == 60
 
 
 def test_a_logger_too_slow_for_the_search() -> None:
     with pytest.raises(DataError, match="too seldom"):
-        find_steady(lambda count: np.array([500.0]), 4, 100)
+        _Probes(lambda count: np.array([500.0]), 4, 100).unthrottled()
+
+
+@pytest.mark.parametrize("lag_us", [50.0, 400.0, 5000.0])
+def test_a_lag_is_measured_from_how_power_rises(lag_us: float) -> None:
+    rng = np.random.default_rng(0)
+    since_us = rng.uniform(0, 40_000, 2000)
+    watts = 100 + 500 * read_share(since_us, 1000, lag_us)
+    watts = np.where(rng.random(2000) < 0.1, 0.7 * watts, watts) * (1 + rng.normal(0, 0.01, 2000))  # some are slower
+    assert measured_lag_us(since_us, watts, 1000) == pytest.approx(lag_us, rel=0.2)
+
+
+def test_power_that_does_not_rise_tells_no_lag() -> None:
+    rng = np.random.default_rng(0)
+    level = 500 * (1 + rng.normal(0, 0.01, 200))
+    assert measured_lag_us(rng.uniform(0, 40_000, 200), level, 1000) is None
+    assert measured_lag_us(np.arange(5.0), np.arange(5.0), 1000) is None
+
+
+def test_power_that_settles_later_than_planned_is_searched_for_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "measured_lag_us", lambda *readings: 1.0)
+    found = record(gemms(tmp_path, 2048), tmp_path / "out", runs=1)
+    (one,) = found.protocols
+    assert one.planned == found.plans[0].executions
+    later = one.executions - one.planned
+    assert later > 0
+    assert one.steady_from == found.plans[0].steady_from + later
+    (said,) = [line.text for line in record_document(found).closing[0].lines if "more than planned" in line.text]
+    assert str(later) in said
 
 
 @pytest.mark.parametrize(

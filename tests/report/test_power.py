@@ -66,16 +66,20 @@ def test_the_protocol_is_shown_setting_by_setting() -> None:
     assert isinstance(below, Table)
     (advice,) = closing(document)
     assert "120 µs" in table.title
-    assert [texts(row)[1] for row in table.rows] == ["200", "9", "0 to 1000 µs", "5 %", "12"]
+    assert [texts(row)[1] for row in table.rows] == ["200", "10", "10", "0 to 1000 µs", "5 %", "12"]
     assert "about 24" in texts(table.rows[-1])[2]
     assert "25 µs" in texts(below.rows[0])[2]
     assert advice.text == plan(120, 1000).advice[0].text
 
 
 def test_the_protocol_for_machines() -> None:
-    found = plan_document(plan(120, 1000)).data
-    assert (found["runs"], found["margin"], found["executions"], found["executions_filled"]) == (200, 0.05, 9, 10)
-    assert [one["code"] for one in found["remarks"]] == ["power-plan-window-not-filled"]
+    found = plan_document(plan(120, 1000, lag_us=400)).data
+    assert (found["runs"], found["margin"], found["published"], found["executions_filled"]) == (200, 0.05, 9, 10)
+    assert (found["lag_us"], found["settling_us"], found["steady_from"], found["executions"]) == (400, 0, 24, 27)
+    assert found["remarks"] == []
+    unknown = json.loads(dumps(plan_document(plan(120, 1000)).data, missing=True))
+    assert (unknown["lag_us"], unknown["executions"]) == (None, 10)
+    assert [one["code"] for one in unknown["remarks"]] == ["power-plan-lag-unknown"]
     below = json.loads(dumps(plan_document(plan(10, 1000)).data, missing=True))
     assert (below["runs"], below["margin"], below["logs"], below["repeats"]) == (None, None, None, 3)
 
