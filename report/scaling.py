@@ -227,7 +227,7 @@ def remarks(result: SizePredictions) -> list[str]:
         for note, laws in one.notes.items():  # who says it goes without saying where all laws do
             few_laws = ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
             noted.append(repr(note) if len(laws) == one.fitted else f"{few_laws}: {note!r}")
-        for words in dict.fromkeys([*noted, *failures]):
+        for words in dict.fromkeys([*noted, *failures, *_missing(one, result)]):
             about.setdefault(words, []).append(one.curve.name)
     said, every = [], len(result.benchmarks)
     for words, names in about.items():
@@ -240,6 +240,27 @@ def remarks(result: SizePredictions) -> list[str]:
         for one in _speedups(result)
     )
     return [*map(repr, result.notes), *said, *costs]
+
+
+def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]:
+    """Yield why laws that were fitted give no prediction at a size, or no interval: a dash stands there."""
+    for target in result.targets:
+        unpredicted, unbounded = list[str](), list[str]()
+        for law in one.laws:
+            if law.failed:
+                continue
+            predicted, *bounds = law.at(target)
+            if not np.isfinite(predicted):
+                unpredicted.append(law.law)
+            elif not np.isfinite(bounds).all():
+                unbounded.append(law.law)
+        if unpredicted:
+            yield f"{', '.join(unpredicted)}: no prediction at {target:g}, where the law gives no positive, finite number"
+        if unbounded:
+            yield (
+                f"{', '.join(unbounded)}: no interval at {target:g}, too far from the sizes fitted: errors of other "
+                "benchmarks bound nothing there, fit larger sizes"
+            )
 
 
 def _speedups(result: SizePredictions) -> list[dict[str, Any]]:

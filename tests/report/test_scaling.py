@@ -320,3 +320,33 @@ def test_a_page_without_a_measured_target_says_so() -> None:
     table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
     page = html.page(predictions_document(predict_sizes(table, [8, 16], [64])))
     assert "No target was measured" in page
+
+
+def gone(*, predicted: float = 8.0, upper: float = np.inf) -> SizePredictions:
+    """Predictions of a law that has no interval, or none at all, at the largest size."""
+    one = benchmark("a", [1.0, 2.0, 4.0, 8.0])
+    figures = np.array([2.0, 4.0, predicted]), np.array([2.0, 4.0, 0.0]), np.array([2.0, 4.0, upper])
+    law = LawPrediction("straight", GRID, *figures)
+    return SizePredictions((replace(one, laws=(law, one.laws[1])),), (8, 16), (32, 64), 0.9, ())
+
+
+@pytest.mark.parametrize(
+    ("figures", "reason"), [({}, "no interval at 64"), ({"predicted": np.nan, "upper": np.nan}, "no prediction at 64")]
+)
+def test_a_dash_has_its_reason_beside_it_and_is_null_for_machines(figures: dict[str, float], reason: str) -> None:
+    result = gone(**figures)
+    law = rows(prediction_table(result))[1]
+    assert "–" in law
+    assert not any(word in cell for cell in law for word in ("nan", "inf"))
+    (said,) = [line for line in remarks(result) if reason in line]
+    assert "straight" in said
+    assert not any("at 32" in line for line in remarks(result))
+    text = dumps(predictions_json(result), missing=True)
+    assert not any(word in text for word in ("NaN", "Infinity"))
+    told = [one for one in json.loads(text)["benchmarks"][0]["predictions"] if one["law"] == "straight"]
+    assert [one["upper"] is None for one in told] == [False, True]
+    assert [one["predicted"] is None for one in told] == [False, "predicted" in figures]
+
+
+def test_where_all_is_known_no_reason_is_given(result: SizePredictions) -> None:
+    assert not any("no interval" in line or "no prediction" in line for line in remarks(result))
