@@ -167,7 +167,7 @@ def steady_after_us(window_us: float, lag_us: float) -> float:
     """Return how long after a kernel begins all but `MISSED` of the rise of its power is read, µs.
 
     >>> steady_after_us(1000, 0), round(steady_after_us(0, 400)), round(steady_after_us(1000, 400))
-    (1000, 2119, 2718)
+    (1000, 2119, 2719)
     """
     if not lag_us:
         return window_us

@@ -198,15 +198,15 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_search(monkeypatch)
-    listed, asked = tmp_path / "kernels.csv", {"runs": 90, "interleaved": True}
+    listed, asked = tmp_path / "kernels.csv", {"runs": 150, "interleaved": True}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": 8192, "n": [8192, 1], "k": 8192}).to_csv(listed, index=False)
     train = SimulatedGPU.train
-    monkeypatch.setattr(SimulatedGPU, "train", killed_at(210))  # when all run in turn
+    monkeypatch.setattr(SimulatedGPU, "train", killed_at(330))  # when all run in turn
     with pytest.raises(KeyboardInterrupt):
         record(listed, out=tmp_path / "out", **asked)
     monkeypatch.setattr(SimulatedGPU, "train", train)
-    found = record(listed, out=tmp_path / "out", **asked)
-    assert (len(found.protocols), found.resumed) == (3, 194)
+    found = record(listed, tmp_path / "out", **asked)
+    assert (len(found.protocols), found.resumed) == (3, 314)
     alone = [one.kernel_us for one in found.protocols[:2]]
     assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
     log, executions, clocks, _ = found.files
