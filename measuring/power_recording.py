@@ -30,7 +30,7 @@ from ..output import MADE_BY, check_output, replacing, whole_file
 from ..power.logs import TOTAL
 from ..power.profile import LEAST_FALL, STANDARD_ERRORS
 from ..power.readings import COMMUNICATION, Facts
-from ..power.runs import COARSE_US, LEAST_EXECUTIONS, SWING_US, Plan, plan, read_share
+from ..power.runs import AFTER, COARSE_US, LEAST_EXECUTIONS, SWING_US, Plan, plan, read_share
 from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .backend import Backend, import_torch
 from .machine import machine
@@ -67,7 +67,7 @@ class Protocol:
     settling_us: float  # time of the longest train that does not throttle; 0: none searched throttles
     planned: int  # executions per run that `power.runs.plan` asks for with these
     executions: int  # per run
-    steady_from: int  # first execution of steady power: as planned, or later by as much as `executions` is more
+    steady_from: int  # first execution of steady power: as planned, or later where it was searched for
     unthrottled: int | None  # executions of the longest train that does not throttle; None: none searched throttles
     searched: int  # executions of the longest train searched
 
@@ -312,6 +312,7 @@ class _Course:
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
         seen_steady = chosen.steady_from - 1 + in_window  # the shortest train whose last window is steady throughout
         later = probes.settled(seen_steady) - seen_steady
+        appended = max(chosen.executions - chosen.steady_from, AFTER if later else 0)
         alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
         protocol = Protocol(
             row=place,
@@ -322,7 +323,7 @@ class _Course:
             lag_us=lag_us,
             settling_us=settling_us,
             planned=chosen.executions,
-            executions=chosen.executions + later,
+            executions=chosen.steady_from + later + appended,
             steady_from=chosen.steady_from + later,
             unthrottled=unthrottled,
             searched=longest,
