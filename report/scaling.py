@@ -255,7 +255,8 @@ def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]
             elif not np.isfinite(bounds).all():
                 unbounded.append(law.law)
         if unpredicted:
-            yield f"{', '.join(unpredicted)}: no prediction at {target:g}, where the law gives no positive, finite number"
+            names = ", ".join(unpredicted)
+            yield f"{names}: no prediction at {target:g}, where the law gives no positive, finite number"
         if unbounded:
             yield (
                 f"{', '.join(unbounded)}: no interval at {target:g}, too far from the sizes fitted: errors of other "

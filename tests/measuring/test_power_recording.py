@@ -37,7 +37,7 @@ def gemms(folder: Path, *sizes: int) -> Path:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("recorded")
-    return record(gemms(folder, *SIZES), folder / "out", seed=2)
+    return record(gemms(folder, *SIZES), out=folder / "out", seed=2)
 
 
 def profiled(found: Recorded, within: str) -> list[KernelPower]:
@@ -181,7 +181,7 @@ def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_search(monkeypatch)
-    found = record(None, tmp_path / "out", runs=1)
+    found = record(None, out=tmp_path / "out", runs=1)
     kernels = check_executions(pd.read_csv(found.out / "executions.csv")).groupby("kernel", sort=False).first()
     assert len(kernels) == 14
     assert kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
@@ -205,7 +205,7 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     with pytest.raises(KeyboardInterrupt):
         record(listed, out=tmp_path / "out", **asked)
     monkeypatch.setattr(SimulatedGPU, "train", train)
-    found = record(listed, tmp_path / "out", **asked)
+    found = record(listed, out=tmp_path / "out", **asked)
     assert (len(found.protocols), found.resumed) == (3, 314)
     alone = [one.kernel_us for one in found.protocols[:2]]
     assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
@@ -224,7 +224,7 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
     listed = tmp_path / "kernels.csv"
     sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", **sizes}).to_csv(listed, index=False)
-    found = record(listed, tmp_path / "out", runs=150, sequence=[(1, 2), (3, 2)])
+    found = record(listed, out=tmp_path / "out", runs=150, sequence=[(1, 2), (3, 2)])
     log, executions, clocks, _ = found.files
     profiles = profile_files(log, executions, clocks, component=["total"], window_us=1000)
     ratios = learn(profiles.kernels).interleaved.set_index(["kernel", "how"])["power_ratio"]
@@ -312,7 +312,7 @@ def test_power_that_settles_later_than_planned_is_searched_for_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "measured_lag_us", lambda *readings: 1.0)
-    found = record(gemms(tmp_path, 2048), tmp_path / "out", runs=1)
+    found = record(gemms(tmp_path, 2048), out=tmp_path / "out", runs=1)
     (one,) = found.protocols
     assert one.planned == found.plans[0].executions
     later = one.executions - one.planned
@@ -345,7 +345,7 @@ def test_a_kernel_may_run_several_times_before_the_next(tmp_path: Path) -> None:
     pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [2048, 4096], "n": [2048, 4096], "k": [2048, 4096]}).to_csv(
         listed, index=False
     )
-    found = record(listed, tmp_path / "out", runs=2, sequence=[[1, 1, 1, 2]])
+    found = record(listed, out=tmp_path / "out", runs=2, sequence=[[1, 1, 1, 2]])
     assert found.protocols[2].kernel == "3*1, 2 in turn"
     rows = pd.read_csv(found.files[1])
     turns = rows[rows["run"] == rows["run"].max()]
@@ -356,4 +356,4 @@ def test_a_kernel_may_run_several_times_before_the_next(tmp_path: Path) -> None:
     assert steady[first] == 3 * (steady[second] - 1) + 1
     check_executions(rows)
     with pytest.raises(ParameterError, match=r"got 2\*1,2,1"):
-        record(listed, tmp_path / "other", sequence=[[1, 1, 2, 1]])
+        record(listed, out=tmp_path / "other", sequence=[[1, 1, 2, 1]])
