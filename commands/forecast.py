@@ -95,8 +95,7 @@ def _drawn(text: str, default: str | bool) -> Any:
     return opt.option(text, "MEDIAN[±SPREAD]", opt.MORE, shown=default, parser=spread)
 
 
-NETWORK_GBS = "GB/s between nodes per GPU, one way."
-SENT_GBS = "GB/s that a GPU sends to others, one way."
+NETWORK_GBS = "GB/s that a GPU sends over the network, one way."
 GpuOption = Annotated[
     Any, _named("GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=opt.gpu_names)
 ]
@@ -332,7 +331,7 @@ def hpl(
     p: Annotated[int | None, opt.option("Rows of the grid.", spelt="--p", shown="next to the root")] = None,
     product: Annotated[Any, _drawn("Part of the peak that a product reaches.", "0.74±0.02")] = None,
     panel_share: Annotated[Any, _drawn("Part of the peak that a panel reaches.", "0.02±0.3")] = None,
-    network_gbs: Annotated[Any, _drawn(SENT_GBS, "its links in a node, else 20±0.15")] = None,
+    network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "its links in a node, else 20±0.15")] = None,
     noise: Annotated[float, opt.option("Relative noise of the time of one panel.")] = 0.02,
     machine: Annotated[Any, _drawn("One machine over others like it.", "1±0.07")] = None,
     out: OutOption = None,
@@ -396,7 +395,7 @@ def kernel(
     number_format: Annotated[str, opt.option("fp64, fp32 or fp16.")] = "fp64",
     stream: Annotated[Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")] = None,
     kernel_share: Annotated[Any, _drawn("Part of STREAM that the kernel reaches.", "by kernel")] = None,
-    network_gbs: Annotated[Any, _drawn(SENT_GBS, "its links in a node, else 20±0.15")] = None,
+    network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "its links in a node, else 20±0.15")] = None,
     out: OutOption = None,
     interval: opt.IntervalOption = 0.9,
     seed: opt.SeedOption = 0,

@@ -43,6 +43,7 @@ DATA = {
     "report/sliders.js",
     "report/tables.js",
     "workloads/constants.toml",
+    "workloads/model_types.json",
     "workloads/hpl_scores.csv",
     "workloads/models.toml",
     "workloads/releases.toml",

@@ -98,4 +98,4 @@ def test_a_gpu_is_frozen_hashable_and_picklable():
 
 
 def test_the_fields_of_a_gpu_are_the_keys_of_the_files():
-    assert {field.name for field in dataclasses.fields(GPU)} == {*FIGURES, *WORDS, *LISTS, "peaks"}
+    assert {field.name for field in dataclasses.fields(GPU)} == {*FIGURES, *WORDS, *LISTS, "peaks", "node_gpus"}

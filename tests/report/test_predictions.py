@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.output import PREDICTION_FORMATS, check_file
+from flopcast.output import PREDICTION_FORMATS, check_file, replacing
 from flopcast.remarks import Reasons, Remark, remark
 from flopcast.report.predictions import Identity, Tally, predictions_document, to_json, write_file
 from flopcast.table.refusals import reason_of, row_refused
@@ -124,7 +124,10 @@ def test_folders_and_files_that_are_read_are_refused(tmp_path: Path) -> None:
     read = [tmp_path / "none.csv", tmp_path / ".." / tmp_path.name / "data.CSV"]
     with pytest.raises(DataError, match="file that is read"):
         check_file(tmp_path / "data.CSV", PREDICTION_FORMATS, read)
-    check_file(tmp_path / "data.CSV", PREDICTION_FORMATS)
+    with pytest.raises(DataError, match="overwrite=True"):
+        check_file(tmp_path / "data.CSV", PREDICTION_FORMATS)
+    with replacing(overwrite=True):
+        check_file(tmp_path / "data.CSV", PREDICTION_FORMATS)
 
 
 def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
