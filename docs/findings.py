@@ -80,6 +80,7 @@ CURES = {
     "long-gap": "look what the program did there: loading, compiling, a pause between requests",
     "graph-as-a-whole": "profile with `--cuda-graph-trace=node`",
     "messages-unmatched": "record all ranks of the program",
+    "ranks-missing": "record all ranks of the program",
     "missing-dimension": "give it in the table, by `--default COLUMN=VALUE`, or map its name (`--rename`); "
     "record traces with `record_shapes=True`",
     "missing-value": "give the column that it is made of",

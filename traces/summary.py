@@ -53,9 +53,9 @@ def annotate(trace: Trace) -> Annotated:
     """
     table = trace.dispatches
     flagged = quality.flags(table, trace.steps)
+    table = quality.without_overruns(table)
     told = {finding.code for finding in trace.findings}
     own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
-    table = quality.without_overruns(table)
     parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
     findings = quality.by_severity([*trace.findings, *own])
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)

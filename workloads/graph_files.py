@@ -49,6 +49,7 @@ from ..operators.kinds.convolution import AXES
 from ..operators.operators import OPS
 from ..output import visible
 from ..projection.collective_laws import collective_of
+from ..readers.base import MOST_RANKS
 from ..readers.execution_trace import LAUNCH, read_execution_trace
 from ..readers.mpi_trace import LATER, MESSAGE, RECEIVE, RECEIVE_LATER, WAIT, Action, MpiTrace, read_mpi_trace
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
@@ -256,7 +257,8 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
 
     Ranks meet in the collectives that all of them have; what follows a receive waits for the message. Where partners
     are not in the trace, the ranks may run beside each other or one after the other: the spread of the logarithm of
-    their times lets a 90 % interval reach from the one to the other.
+    their times lets a 90 % interval reach from the one to the other. A rank that is not in the trace (messages name it, or
+    ranks with higher numbers) is taken to compute as long as the busiest, for that end.
 
     ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``. Raises
     ParameterError: the trace has amounts and no speed is stated, or it has times and one is; DataError: it cannot be
@@ -278,7 +280,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     layers: list[dict[str, Any]] = []
     met: dict[int, dict[str, Any]] = {}  # the layer of each collective that all ranks share
     sent: dict[tuple[int, int, int], str] = {}  # sender, receiver and number of a message -> its layer
-    alone = 0  # receives and collectives whose partners are in no rank's trace
+    alone = _sent_to_nobody(trace)  # messages whose partners are in no rank's trace
     for rank, actions in sorted(trace.ranks.items()):
         for number, action in enumerate(_numbered(rank, actions)):
             if action.kind in (MESSAGE, LATER) and action.peer >= 0:
@@ -323,7 +325,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 under_way.append(name)
             else:
                 before = [name]
-    of = f"{counted(len(trace.ranks), 'rank')} are played together"
+    of = f"{len(trace.ranks)} ranks are played together" if len(trace.ranks) > 1 else "1 rank is played"
     code, times = "times-of-graph", f"its amounts are taken at {unit}"
     if trace.timed:
         code, times = "times-of-trace", "its times are those of the trace"
@@ -331,13 +333,38 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     if alone:
         text = f"{counted(alone, 'message')} whose partners are not in the trace: what waits for them is unknown"
         notes.append(remark("messages-unmatched", text, messages=alone))
+    missing = _missing_ranks(trace)
+    if missing:
+        text = f"{counted(missing, 'rank')} of the program without an action in the trace: what waits for them is unknown"
+        notes.append(remark("ranks-missing", text, ranks=missing))
     busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
-    apart = alone and max(busy) > 0
-    spread = float(np.log(sum(busy) / max(busy)) / NINETY_PERCENT) if apart else 0.0
+    longest = max(busy)
+    apart = (alone or missing) and longest > 0
+    spread = float(np.log(sum(busy) / longest + missing) / NINETY_PERCENT) if apart else 0.0
     if lost:
         listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())
         notes.append(remark("actions-left-out", f"actions without a law are left out: {listed}", actions=lost.total()))
     return layers, notes, spread
+
+
+def _sent_to_nobody(trace: MpiTrace) -> int:
+    """Return how many messages no action of their receiver takes; those to a rank that names no senders are no such."""
+    received: Counter[tuple[int, int]] = Counter()
+    for rank, actions in trace.ranks.items():
+        received.update((one.peer, rank) for one in actions if one.kind in (RECEIVE, RECEIVE_LATER))
+    sent: Counter[tuple[int, int]] = Counter()
+    for rank, actions in trace.ranks.items():
+        sent.update((rank, one.peer) for one in actions if one.kind in (MESSAGE, LATER) and one.peer >= 0)
+    unnamed = {receiver for sender, receiver in received if sender < 0}
+    kept = {way: count for way, count in sent.items() if way[1] not in unnamed}
+    return sum(max(count - received[way], 0) for way, count in kept.items())
+
+
+def _missing_ranks(trace: MpiTrace) -> int:
+    """Return how many ranks have no action though messages name them, or ranks with higher numbers."""
+    present = {rank for rank, actions in trace.ranks.items() if actions and rank < MOST_RANKS}
+    named = {one.peer for actions in trace.ranks.values() for one in actions if 0 <= one.peer < MOST_RANKS}
+    return max(present | named, default=-1) + 1 - len(present)
 
 
 def _meetings(trace: MpiTrace) -> int:

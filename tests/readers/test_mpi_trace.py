@@ -82,12 +82,31 @@ def test_a_message_that_no_rank_sends_is_said(tmp_path: Path) -> None:
 
 
 def test_messages_without_partners_widen_the_interval_up_to_one_rank_after_the_other(tmp_path: Path) -> None:
-    """As if the ranks' messages went to ranks that are not in the trace: the second may wait for the first, or not."""
-    text = "0 init\n1 init\n0 compute 1e9\n0 send {} 0 8\n1 recv {} 0 8\n1 compute 5e8\n"
-    known = read_layers(written(tmp_path, text.format(1, 0)), unit="1Gf")
-    unknown = read_layers(written(tmp_path, text.format(7, 8)), unit="1Gf")
+    """The second rank may wait for the first, or not, whichever end of their message the trace lacks."""
+    ends = "0 send 1 0 8\n", "1 recv 0 0 8\n"
+    text = "0 init\n1 init\n0 compute 1e9\n{}{}1 compute 5e8\n"
+    known = read_layers(written(tmp_path, text.format(*ends)), unit="1Gf")
     assert known.spread == 0
-    assert math.exp(1.6449 * unknown.spread) == pytest.approx(1.5, rel=1e-3)
+    for lone in (ends[0], ""), ("", ends[1]):
+        unknown = read_layers(written(tmp_path, text.format(*lone)), unit="1Gf")
+        assert [one.values["messages"] for one in unknown.remarks if one.code == "messages-unmatched"] == [1]
+        assert math.exp(1.6449 * unknown.spread) == pytest.approx(1.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing", "times"),
+    [
+        ("0 compute 1e9\n0 send 1 0 8\n", 1, 2),  # the rank that it sends to
+        ("0 compute 1e9\n0 barrier\n2 compute 1e9\n2 barrier\n", 1, 3),  # the one between
+        ("0 compute 1e9\n0 send 3 0 8\n", 3, 4),  # ranks below it have numbers too
+    ],
+)
+def test_ranks_that_are_not_in_the_trace_widen_the_interval(
+    tmp_path: Path, text: str, missing: int, times: float
+) -> None:
+    graph = read_layers(written(tmp_path, f"0 init\n{text}"), unit="1Gf")
+    assert [one.values["ranks"] for one in graph.remarks if one.code == "ranks-missing"] == [missing]
+    assert math.exp(1.6449 * graph.spread) == pytest.approx(times, rel=1e-3)
 
 
 def test_an_index_names_a_file_for_each_rank(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_an_overrun_ends_at_the_next_start_and_is_no_measurement() -> None:
     assert annotated.dispatches["flags"].astype(str).tolist() == ["", "", "overrun", ""]
     [finding] = annotated.findings
     assert (finding.code, finding.severity, finding.count, finding.source) == ("overrun", "error", 1, "t:2")
+    assert finding.share == 10 / 25  # of what can have run, not of the 1.6 s that it claims
     seen = overview(annotated, "t")
     assert (seen.kernel_us, seen.busy_us, seen.span_us) == (25.0, 25.0, 35.0)
     table = clean(measurements(annotated, "run"))
