@@ -244,6 +244,11 @@ class LawErrors:
     latency: float  # of keeping the latency: of all other messages
     waiting: float  # of keeping what peers are waited for: a judgement
 
+    @property
+    def widest(self) -> float:
+        """The largest of them: that of a time of which it is not known what it was spent on."""
+        return max(self.alpha_beta, self.one_sided, self.bandwidth, self.latency, self.waiting)
+
 
 @cache
 def measured_links() -> tuple[Link, ...]:
@@ -575,9 +580,13 @@ def _answer(
         if network.host_gbs is None or network.target_gbs is None:
             text = f"{spans}: state the network's bandwidth of host and target"
             return _kept(remark("group-spans-nodes", text, **values, stated=False))
-        text = f"{spans}, and the model is of one node"
-        why = remark("group-spans-nodes", text, **values, stated=True) if one_node else None
-        return network.host_gbs / network.target_gbs, BANDWIDTH, why, LINK, np.nan
+        ratio = network.host_gbs / network.target_gbs
+        if not one_node:
+            return ratio, BANDWIDTH, None, LINK, np.nan
+        why = remark("group-spans-nodes", f"{spans}, and the model is of one node", **values, stated=True)
+        if not collective or np.isnan(sizes).any():
+            return ratio, BANDWIDTH, why, LINK, _unexplained(ratio)
+        return _answer_between_nodes(network.host_gbs, ratio, why, messages)
     try:
         rates = [link_bandwidth_gbs(gpu, collective, ranks) for gpu in (host, target)]
     except NotPublishedError as error:
@@ -606,6 +615,23 @@ def _answer(
     bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
     covered = not why and used_host.covers(collective, ranks) and used_target.covers(collective, ranks)
     return factor, ALPHA_BETA, why, bound, sigma_of_parts(of_bytes, waiting, covered)
+
+
+def _answer_between_nodes(host_gbs: float, ratio: float, why: Remark, messages: pd.DataFrame) -> _Answer:
+    """Return the answer for messages of one collective and group that crosses nodes, of which the bandwidth is stated.
+
+    What their bytes take at it changes by the ratio of the bandwidths; latency and waiting, not told apart, stay.
+    """
+    collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
+    _, volume = cost_terms(RING, collective, ranks)
+    transfer_us = messages["bytes"].to_numpy() * volume / (host_gbs * BYTES_PER_US)
+    if "transfer_us" in messages:
+        transfer_us = np.fmin(transfer_us, messages["transfer_us"].to_numpy())
+    explained = explained_part(transfer_us, messages["time"].to_numpy() / NS_PER_US)
+    factor = 1.0 + explained * (ratio - 1.0)
+    of_bytes = explained * ratio / factor
+    bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
+    return factor, BANDWIDTH, why, bound, sigma_of_parts(of_bytes, np.zeros_like(of_bytes), False)
 
 
 def _used_links(
@@ -660,9 +686,7 @@ def _unexplained(ratio: float) -> float:
 
     An interval of 90 % then holds the measured time too.
     """
-    errors = law_errors()
-    least = max(errors.alpha_beta, errors.one_sided, errors.bandwidth, errors.latency)
-    return float(np.hypot(least, np.log(ratio) / 1.645))
+    return float(np.hypot(law_errors().widest, np.log(ratio) / 1.645))
 
 
 def explained_part(model_us: FloatArray, time_us: FloatArray) -> FloatArray:
@@ -856,14 +880,17 @@ def world_factors(activities: pd.DataFrame, host: GPU, target: GPU, world: World
     covered = result["covered"].to_numpy(dtype=bool)
     modelled = (result["law"] == ALPHA_BETA).to_numpy()
     bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
-    sigma = np.where(covered, sigma_of_parts(of_bytes, waiting, True), sigma_of_parts(of_bytes, waiting, False))
+    uncovered = sigma_of_parts(of_bytes, waiting, False)
+    sigma = np.where(covered, sigma_of_parts(of_bytes, waiting, True), uncovered)
+    stated = result["sigma"].to_numpy(dtype=float)
+    between_nodes = np.where(modelled & np.isnan(stated), np.maximum(uncovered, law_errors().one_sided), stated)
     return pd.DataFrame(
         {
             "factor": factor,
             "law": result["law"],
             "why": result["why"],
             "bound": np.where(modelled, bound, UNKNOWN),
-            "sigma": np.where(result["measured"].to_numpy(dtype=bool), sigma, result["sigma"].to_numpy(dtype=float)),
+            "sigma": np.where(result["measured"].to_numpy(dtype=bool), sigma, between_nodes),
         }
     ).set_axis(activities.index)
 

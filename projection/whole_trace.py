@@ -305,7 +305,7 @@ def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: L
     """Return what the laws say of collectives: by the world they are projected to, where there is another.
 
     One whose name, message or group is not in the trace, or whose law nobody measured, is never surer than one that is
-    known whole.
+    known whole, whatever that spent its time on.
     """
     if laws.world is not None:
         found = world_factors(activities, host, target, laws.world)
@@ -318,7 +318,7 @@ def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: L
     sizes = activities[["collective_bytes", "group_size"]].isna().any(axis=1)
     lacks = (collectives_of(activities) == "").to_numpy(dtype=bool) | sizes.to_numpy(dtype=bool)
     changes = (found[SIGMA] != 0).to_numpy(dtype=bool)
-    widest = found[SIGMA].fillna(0.0).clip(lower=law_errors().one_sided)
+    widest = found[SIGMA].fillna(0.0).clip(lower=law_errors().widest)
     unknown = changes & (lacks | found[SIGMA].isna().to_numpy(dtype=bool))
     return found.assign(**{SIGMA: found[SIGMA].mask(unknown, widest)})
 

@@ -257,8 +257,8 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
 
     Ranks meet in the collectives that all of them have; what follows a receive waits for the message. Where partners
     are not in the trace, the ranks may run beside each other or one after the other: the spread of the logarithm of
-    their times lets a 90 % interval reach from the one to the other. A rank that is not in the trace (messages name it, or
-    ranks with higher numbers) is taken to compute as long as the busiest, for that end.
+    their times lets a 90 % interval reach from the one to the other. There a rank that is not in the trace, although
+    messages or higher numbers tell of it, computes as long as the busiest.
 
     ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``. Raises
     ParameterError: the trace has amounts and no speed is stated, or it has times and one is; DataError: it cannot be
@@ -335,7 +335,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
         notes.append(remark("messages-unmatched", text, messages=alone))
     missing = _missing_ranks(trace)
     if missing:
-        text = f"{counted(missing, 'rank')} of the program without an action in the trace: what waits for them is unknown"
+        text = f"{counted(missing, 'rank')} without an action in the trace: what waits for them is unknown"
         notes.append(remark("ranks-missing", text, ranks=missing))
     busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
     longest = max(busy)

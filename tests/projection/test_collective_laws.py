@@ -165,7 +165,7 @@ def test_where_nothing_changes_nothing_is_uncertain(law: str, activities: Make) 
     same = communication_factors(table, A100, A100, law, network=NodeBandwidths(50.0, 50.0))
     assert same["sigma"].tolist() == [0.0] * 3
     faster = communication_factors(table, A100, A100, law, network=NodeBandwidths(50.0, 100.0))
-    assert np.isnan(faster["sigma"].iloc[1]) == (law != "kept")
+    assert np.isnan(faster["sigma"].iloc[1]) == (law == "bandwidth")
     assert communication_factors(table, A100, H100, "kept")["sigma"].isna().all()
 
 
@@ -242,6 +242,16 @@ def test_groups_of_several_nodes_take_the_network_that_is_stated(law: str, codes
     assert result["law"].tolist() == ["bandwidth", law]
     assert [reason.code for reason in result["why"].iloc[0]] == codes
     assert result["why"].iloc[1] == ()
+
+
+def test_between_nodes_too_only_what_the_bytes_take_changes(activities: Make) -> None:
+    """At 25 GB/s 1 MiB of 16 ranks takes 78.6 us, of 1 ms that is a part; 64 bytes take nothing."""
+    network = NodeBandwidths(host_gbs=25.0, target_gbs=100.0)
+    table = activities(("allreduce", 64, 16, 20_000), ("allreduce", 1 << 20, 16, 1_000_000), ("allreduce", None, 16, 9))
+    result = communication_factors(table, A100, H100, network=network)
+    transfer = (1 << 20) * 2 * 15 / 16 / 25e3
+    assert result["factor"].tolist() == pytest.approx([1.0, 1 - 0.75 * transfer / 1000, 0.25], rel=1e-3)
+    assert result["sigma"].iloc[2] > result["sigma"].iloc[0] == pytest.approx(law_errors().latency, rel=1e-2)
 
 
 def test_the_ranks_of_a_node_are_the_users_to_state(activities: Make) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 import flopcast as fc
 from flopcast.hardware import GPU, find
+from flopcast.projection.collective_laws import World
 from flopcast.projection.uncertainty import BANDS, uncertainty_of
-from flopcast.projection.whole_trace import project_trace
+from flopcast.projection.whole_trace import Laws, project_trace
 from flopcast.readers import Options, traces_of
 from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm, idle, trace
 from flopcast.traces.dispatches import empty_calls
@@ -77,9 +78,26 @@ def test_what_a_collective_is(column: str, devices: tuple[str, str]) -> None:
     assert after[1] >= before[1]
 
 
-def test_links_that_are_not_published() -> None:
+@pytest.mark.parametrize("ranks", [16, 64, 72])
+@pytest.mark.parametrize("message", [2**9, 2**24, 2**30])
+@pytest.mark.parametrize("target", ["MI300X", "MI355X"])
+def test_the_message_of_a_collective_among_more_ranks(target: str, message: int, ranks: int) -> None:
+    rows = [gemm(0, 300), all_reduce(310, 700, message=message), gemm(1020, 300), all_reduce(1330, 60, message=message)]
+    whole = trace(rows)
+    nothing = whole.dispatches["collective_bytes"].mask(whole.dispatches["collective"] != "")
+    less = replace(whole, dispatches=whole.dispatches.assign(collective_bytes=nothing))
+    laws = Laws(world=World(ranks=ranks))
+    before, after = (
+        uncertainty_of(project_trace(traced, find("MI300X"), find(target), laws), samples=1024)
+        for traced in (whole, less)
+    )
+    assert after.upper_us / after.lower_us >= SAMPLED * before.upper_us / before.lower_us
+
+
+@pytest.mark.parametrize(("took", "message"), [(700, 2**28), (20, 2**9), (700, 2**9)])
+def test_links_that_are_not_published(took: float, message: int) -> None:
     host, target = find("MI300X"), find("MI355X")
-    whole = trace([gemm(0, 300), all_reduce(310, 700, message=2**28)])
+    whole = trace([gemm(0, 300), all_reduce(310, took, message=message)])
     bare = replace(target, link_bw_gbs=None)
     assert reach(whole, host, bare)[0] >= SAMPLED * reach(whole, host, target)[0]
 

@@ -13,6 +13,7 @@ from flopcast.projection.collective_laws import (
     collective_us,
     communication_factors,
     find_link,
+    law_errors,
     measured_links,
     model_us,
     placed_messages,
@@ -53,7 +54,7 @@ def test_two_levels_by_hand() -> None:
     table = sent(("allreduce", SIZE, 8, "0"))
     found = world_factors(table, MI300X, MI300X, World(network, network, ranks=16))
     assert found["factor"].tolist() == pytest.approx([by_hand / near])
-    assert np.isnan(found["sigma"]).all()  # two levels were measured nowhere
+    assert (found["sigma"] >= law_errors().one_sided).all()  # two levels were measured nowhere
 
 
 def test_a_flat_network_reaches_all_over_the_links() -> None:
