@@ -272,9 +272,9 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    What must be read before the answer (`first`) are ``trace-finding``, ``launched-before``, ``idle-head``,
-    ``idle-tail`` and ``long-gap``. Notes are ``run-applies`` and ``pairs-apply`` (to how much), ``no-phases`` (asked
-    for, and all was projected), ``no-calls``, ``cpu-taken-as-fast``, ``device-taken-for`` and ``durations-of-passes``.
+    What must be read before the answer (`first`) are ``device-taken-for``, ``trace-finding``, ``launched-before``,
+    ``idle-head``, ``idle-tail`` and ``long-gap``. Notes are ``run-applies`` and ``pairs-apply`` (to how much),
+    ``no-phases`` (asked for, and all was projected), ``no-calls``, ``cpu-taken-as-fast`` and ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -465,7 +465,6 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         text = "no phase of the trace repeats often enough to stand for its repeats: the whole trace was projected"
         notes.append(remark("no-phases", text))
     notes += [one for one in trace.notes if one.code == "groups-of-world"]
-    table = trace.dispatches
     if not len(projection.graph.calls):
         text = "the trace has no calls of the CPU: gaps are kept, whatever their cause"
         if projection.host != projection.target:
@@ -496,17 +495,23 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
                 "which stays"
             )
             notes.insert(0, remark("collectives-above-model", text, ratio=float(ratio)))
-    names = set(table["device"].astype(str).unique()) - {projection.host.name, ""}
-    if names:
-        devices, host = tuple(sorted(names)), projection.host.name
-        text = f"the trace names {', '.join(devices)}; it is read as {host}"
-        notes.append(remark("device-taken-for", text, devices=devices, host=host))
     return notes
+
+
+def device_taken(projection: Projection) -> list[Remark]:
+    """Return that the trace names another GPU than the host, or a part of one (``device-taken-for``)."""
+    host = projection.host.name
+    devices = tuple(sorted(set(projection.activities["device"].astype(str).unique()) - {host, ""}))
+    if not devices:
+        return []
+    text = f"the trace names {', '.join(devices)}; it is read as {host}"
+    return [remark("device-taken-for", text, devices=devices, host=host)]
 
 
 def _first(trace: Annotated, projection: Projection) -> list[Remark]:
     """Return what reading found of the trace, and what of it is left out of the end-to-end time."""
     findings = [one for one in projection.doubts.remarks if one.values["finding"].code != "orphan"]
+    findings = [*device_taken(projection), *findings]
     table = trace.dispatches
     before = ~table["linked"].to_numpy(dtype=bool)
     if not before.any() or before.all():

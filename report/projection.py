@@ -17,7 +17,7 @@ from ..operators.operators import OPS
 from ..projection.job import PARTS, Job
 from ..projection.phases import repeats_of
 from ..projection.replay import WORK
-from ..projection.result import Result, changes, critical_us
+from ..projection.result import Result, changes, critical_us, device_taken
 from ..projection.roofs import HOST, SIDES
 from ..projection.sweep import END_TO_END, SWEEPABLE
 from ..projection.uncertainty import MEASURED, class_of, need_of, source_name
@@ -720,9 +720,8 @@ def _doubts(job: Job) -> list[Remark]:
     said = list[Remark]()
     for rank, one in zip(job.ranks, job.projections, strict=True):
         trace = f"rank {rank}"
-        said += [
-            remark(doubt.code, f"{trace}: {doubt}", **{**doubt.values, "trace": trace}) for doubt in one.doubts.remarks
-        ]
+        for doubt in (*device_taken(one), *one.doubts.remarks):
+            said.append(remark(doubt.code, f"{trace}: {doubt}", **{**doubt.values, "trace": trace}))
     return said
 
 

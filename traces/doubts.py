@@ -89,11 +89,10 @@ def check_whole(trace: Annotated, label: str) -> None:
 
 
 def _missing_share(finding: Finding, recorded: int) -> float:
-    """Return the share of what ran that a finding misses: by number, or by time where that is more and known."""
-    by_number = finding.count / max(finding.count + recorded, 1)
+    """Return the share of what ran that a finding misses: by time where that is known, else by number."""
     if finding.share is None or finding.code in IMPOSSIBLE:  # damaged times have no share
-        return by_number
-    return max(by_number, finding.share)
+        return finding.count / max(finding.count + recorded, 1)
+    return finding.share
 
 
 def _is_error_of_times(finding: Finding) -> bool:

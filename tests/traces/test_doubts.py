@@ -25,6 +25,7 @@ def with_finding(code: str, count: int, severity: Severity = "warning", share: f
     [
         ("dropped-dispatches", 5, None, 0.2),
         ("graph-as-a-whole", 1, 0.3, 0.3),
+        ("graph-as-a-whole", 100, 0.1, 0.1),  # a hundred short ones
         ("no-time", 20, None, 0.5),
         ("impossible-duration", 5, 0.99, 0.2),  # a damaged time has no share of the time
     ],
