@@ -189,6 +189,9 @@ def number(value: object) -> float | None:
 
 
 _CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w{0,20}|pct))?$")
+_CACHED_TOKENS = re.compile(
+    r"(?i)(?<!total_usage_prompt_)cached?(?:_read|_hit)?(?:_prompt|_input)?_tokens$|cache_hits$"
+)
 _MOST_CACHED: Final = 5.0  # percent of the prompts' tokens: the time to the first token errs by as much
 
 
@@ -200,29 +203,71 @@ def cached_percent(record: Record) -> float:
     """
     most = 0.0
     for name, value in record.items():
+        if _CACHED_TOKENS.search(name):
+            most = max(most, _percent_of_prompts(record, name))
+            continue
         if not _CACHED.search(name):
             continue
         unit = "%" if "%" in name or re.search("(?i)percent|pct", name) else ""
         if isinstance(value, Mapping):
             unit = str(value.get("unit", unit))
-            value = value.get("avg")
-        share = number(value) or 0.0
+        share = _average(value) or 0.0
         percent = share if unit in ("%", "percent") or share > 1 else 100 * share
         most = max(most, percent)
     return most
 
 
-def _speculation(accepted: object, algorithm: object) -> str | None:
+def _percent_of_prompts(record: Record, name: str) -> float:
+    """Return the percent that tokens from the cache are of the prompts' tokens, 0 where these are not known.
+
+    >>> _percent_of_prompts({"total_cached_tokens": 30, "total_input_tokens": 40}, "total_cached_tokens")
+    75.0
+    """
+    queried = re.sub("(?i)hits$", "queries", name)
+    of_all = queried if queried != name else "total_input_tokens"
+    if isinstance(record[name], Mapping):  # a statistic of requests
+        of_all = "input_sequence_length"
+    cached, prompts = _average(record[name]), _average(record.get(of_all))
+    return 100.0 * cached / prompts if cached and prompts else 0.0
+
+
+_NO_DRAFTS: Final = ("", "none", "null", "false", "off", "no", "0")
+_DRAFTED_BY: Final = re.compile(
+    r"(?i)spec(?:ulative)?_(?:decod(?:e|ing)|config|method|algorithm|model|draft_model(?:_path)?)$"
+)
+_TOKENS_A_STEP: Final = re.compile(r"(?i)accept(?:ance|ed)?_len(?:gth)?$")
+_DRAFTED_TOKENS: Final = re.compile(
+    r"(?i)accept(?:ance_rate|ed_tokens)$|spec(?:ulative)?_[a-z_]*(?:draft_tokens|drafts|num_steps|speculative_tokens)$"
+    r"|num_(?:draft|speculative)_tokens$"
+)
+
+
+def _speculation(*records: Record) -> str | None:
     """Return how tokens are drafted, as InferenceX names it, None where each step gives one token a request.
 
-    >>> _speculation(3.48, "EAGLE"), _speculation(2.1, None), _speculation(1.0, None), _speculation(None, "NEXTN")
-    ('eagle', 'speculative', None, 'nextn')
+    Clients and servers write the method, the tokens that a step gave, or counts of drafted and accepted tokens.
+
+    >>> _speculation({"accept_length": 3.48}, {"speculative_algorithm": "EAGLE"}), _speculation({"spec_decode": True})
+    ('eagle', 'speculative')
+    >>> _speculation({"accept_length": 1.0}), _speculation({"spec_decoding": "none", "num_accepted_tokens": 0})
+    (None, None)
     """
-    several = (number(accepted) or 1.0) > 1
-    word = str(algorithm or "").lower()
-    if word in ("", "none", "false", "off"):
-        return "speculative" if several else None
-    return word
+    drafted = False
+    for record in records:
+        for name, value in record.items():
+            if _DRAFTED_BY.match(name):
+                method = value.get("method", "yes") if isinstance(value, Mapping) else value
+                word = str(method or "").lower()
+                if word in _NO_DRAFTS:
+                    continue
+                if re.fullmatch(r"[a-z][\w+-]*", word) and word not in ("true", "yes"):
+                    return word
+                drafted = True
+            elif _TOKENS_A_STEP.search(name):
+                drafted |= (_average(value) or 1.0) > 1
+            elif _DRAFTED_TOKENS.search(name):
+                drafted |= (_average(value) or 0.0) > 0
+    return "speculative" if drafted else None
 
 
 def _mean(total: object, count: object) -> float | None:
@@ -262,6 +307,17 @@ def _inner(record: Record, name: str) -> Record:
     return found if isinstance(found, Mapping) else {}
 
 
+def _states(server: Record) -> list[Record]:
+    """Return what the schedulers of a server of SGLang say of themselves."""
+    states = server.get("internal_states")
+    return [one for one in states if isinstance(one, Mapping)] if isinstance(states, list) else []
+
+
+def _average(value: object) -> float | None:
+    """Return a number, of a statistic its mean."""
+    return number(value.get("avg") if isinstance(value, Mapping) else value)
+
+
 def _first(record: Record, *names: str) -> Any:
     return next((record[name] for name in names if record.get(name) not in (None, "")), None)
 
@@ -294,10 +350,7 @@ class VllmServeReader(_Runs):
             "engine": record.get("engine") or _engine(record.get("backend")) or "vllm",
             "engine_version": _first(record, "engine_version", "version"),
             "client": "vllm bench serve",
-            "variant": _speculation(
-                _first(record, "spec_decode_acceptance_length", "spec_decode_mean_acceptance_length"),
-                _first(record, "variant", "spec_decoding", "speculative_method"),
-            ),
+            "variant": _first(record, "variant") or _speculation(record),
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": answer,
             "concurrency": _under_way(record, record.get("max_concurrency"), latency),
@@ -344,7 +397,7 @@ class SglangServeReader(_Runs):
             "running_limit": server.get("max_running_requests"),
             "memory_percent": filled and round(100.0 * filled),
             "receive_interval": server.get("scheduler_recv_interval"),
-            "variant": _speculation(record.get("accept_length"), server.get("speculative_algorithm")),
+            "variant": _speculation(record, server, *_states(server)),
             "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
@@ -373,6 +426,7 @@ class AiperfReader(_Runs):
         return {
             "model": models[0] if isinstance(models, list) and models else models,
             "client": "aiperf",
+            "variant": _speculation(record),
             "input_len": None if lengths[0] is None else float(round(lengths[0])),
             "output_len": None if lengths[1] is None else float(round(lengths[1])),
             "concurrency": _under_way(
@@ -413,7 +467,6 @@ class InferenceXReader(_Runs):
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
         cut = {name: _first(record, name, f"decode_{name}") for name in ("tp", "pp", "ep", "dp_attention")}
         tp, ep = number(cut["tp"]), number(cut["ep"])
-        drafted = str(record.get("spec_decoding") or "none").lower()
         copies = str(cut["dp_attention"]).lower() == "true"
         precision = str(record.get("precision", "")).lower()
         a, b, _ = FORMATS.get(precision, (precision, precision, ""))
@@ -425,7 +478,7 @@ class InferenceXReader(_Runs):
             "model": record.get("model"),
             "engine": _engine(record.get("framework")),
             "client": "inferencex",
-            "variant": None if drafted in ("none", "false") else drafted,
+            "variant": _speculation(record),
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,

@@ -211,6 +211,64 @@ def test_speculation_is_a_variant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        {"spec_decode_acceptance_rate": 85.0},
+        {"spec_decode_num_drafts": 300, "spec_decode_draft_tokens": 900},
+        {"accept_length": 2.7},
+        {"num_accepted_tokens": 2700},
+        {"spec_decode": True},
+        {"speculative_config": {"method": "eagle3", "num_speculative_tokens": 3}},
+        {"speculative_config": '{"method": "eagle3"}'},
+        {"speculative_model": "x/y", "num_speculative_tokens": 5},
+    ],
+)
+@pytest.mark.parametrize("client", [VLLM, SGLANG, AIPERF, INFERENCEX])
+def test_what_any_client_says_of_speculation_is_understood(
+    tmp_path: Path, client: dict[str, Any], said: dict[str, Any]
+) -> None:
+    assert read(tmp_path, client | said, engine="vllm").frame["variant"].iloc[0] in ("speculative", "eagle3")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"internal_states": [{"avg_spec_accept_length": 2.9}]},
+        {"speculative_draft_model_path": "x/y-eagle"},
+    ],
+)
+def test_what_the_server_says_of_speculation_is_understood(tmp_path: Path, said: dict[str, Any]) -> None:
+    record = SGLANG | {"server_info": SGLANG["server_info"] | said}
+    assert read(tmp_path, record).frame["variant"].iloc[0] == "speculative"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"spec_decode_acceptance_length": 1.0, "spec_decode_num_drafts": 0},
+        {"spec_decode": False, "num_accepted_tokens": 0},
+        {"speculative_config": None},
+        {"speculative_accept_threshold_single": 1.0, "speculative_attention_mode": "prefill"},
+    ],
+)
+def test_a_step_that_gives_one_token_is_no_speculation(tmp_path: Path, said: dict[str, Any]) -> None:
+    for client in (VLLM, SGLANG | {"server_info": SGLANG["server_info"] | said}):
+        frame = read(tmp_path, client | said).frame
+        assert frame.get("variant", [""])[0] == ""
+
+
+@pytest.mark.parametrize(
+    "cached",
+    [{"total_cached_tokens": 90_000}, {"cached_tokens": 90_000}, {"prefix_cache_hits": 9, "prefix_cache_queries": 10}],
+)
+def test_cached_tokens_are_held_against_those_of_the_prompts(tmp_path: Path, cached: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="prompts-cached"):
+        read(tmp_path, VLLM | cached)
+    few = {name: value if name.endswith("queries") else 0 for name, value in cached.items()}
+    assert len(read(tmp_path, VLLM | few).frame) == 1
+
+
+@pytest.mark.parametrize(
     "hit",
     [
         {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 95.2}},
