@@ -97,7 +97,8 @@ _HARMLESS: Final = re.compile(
 """Keys that change neither how many weights a layer has, nor what it reads."""
 _STRUCTURAL: Final = re.compile(
     r"attn|attention|mixer|mamba|ssm|expert|moe|linear_|conv|recurr|lora_|_lora|latent|head|_layers$|layer_types"
-    r"|block_types|pattern|window|sparse|state_size|loops|cycles|intermediate|ffn|mlp|hidden|index_|per_layer"
+    r"|block_types|pattern|window|sparse|state_size|loops|cycles|intermediate|ffn|mlp|hidden|index_|layer(?!drop)"
+    r"|engram|ngram|hyper_?conn|stream|width|depth"
 )
 """Words of keys that say what layers are made of: a model with such a key that nobody looked at is refused."""
 _ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act")
@@ -370,9 +371,10 @@ def _refuse_what_is_not_counted(fields: _Fields, title: str, kind: str) -> None:
     for key, what in _REFUSED.items():
         if fields.get(key) not in (None, False, 0):
             raise DataError(f"{title}: {key} = {str(fields.get(key))[:40]}: {what}, which is not forecast")
-    if fields.get("mamba_d_state") and not fields.get("mamba_n_heads"):
+    states = fields.get("mamba_d_state")
+    if states and not fields.get("mamba_n_heads"):
         what = "a state space of another kind than Mamba-2"
-        raise DataError(f"{title}: mamba_d_state = {str(fields['mamba_d_state'])[:40]}: {what}, which is not forecast")
+        raise DataError(f"{title}: mamba_d_state = {str(states)[:40]}: {what}, which is not forecast")
     embedding = next(
         (key for key in ("embedding_size", "input_embedding_size", "word_embed_proj_dim") if fields.get(key)), ""
     )
@@ -380,7 +382,7 @@ def _refuse_what_is_not_counted(fields: _Fields, title: str, kind: str) -> None:
         what = "an embedding of another width than the layers"
         raise DataError(f"{title}: {embedding} = {str(fields.get(embedding))[:40]}: {what}, which is not forecast")
     if fields.get("zero_expert_num") and kind != "longcat_flash":
-        number = str(fields["zero_expert_num"])[:40]
+        number = str(fields.get("zero_expert_num"))[:40]
         raise DataError(f"{title}: zero_expert_num = {number}: experts without weights, which is not forecast")
     if fields.get("is_encoder_decoder"):
         raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
@@ -514,6 +516,8 @@ _FULL: Final = {
 }  # fmt: skip
 _NEAR: Final = {"sliding_attention", "chunked_attention", "local"}
 _STATES: Final = {"linear_attention", "mamba", "mamba2"}
+_OF_STATES: Final = ("mamba_", "linear_key_", "linear_value_", "linear_num_", "linear_conv_")
+"""How keys begin that only layers of `_STATES` have."""
 _OF_ONE_LAYER: Final = {
     "head_dim", "num_attention_heads", "num_key_value_heads", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim",
     "qk_rope_head_dim", "v_head_dim",
@@ -551,6 +555,8 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
             raise config.refuse("layer_types", kind)
     if beside:
         recurrent.append(_mamba2(config, layers))
+    if not recurrent and any(config.fields.get(key) for key in _KINDS):  # sizes of mixers that no layer has
+        config.fields.asked |= {key for key in config.fields if str(key).startswith(_OF_STATES)}
     return (*full, *near), tuple(recurrent)
 
 
@@ -790,6 +796,10 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
     experts = number(*_EXPERTS, default=0)
     width = _width(config, hidden)
     if not experts:
+        if any(key in stated for key in _EXPERTS):  # there are 0 of them
+            stated.asked |= {*_VISITED, "moe_intermediate_size"}
+        if config.kind == "granitemoehybrid":  # without experts its layers have the shared part alone
+            width = number("shared_intermediate_size", default=width)
         return (Dense(layers=layers, width=width),), None
     with_experts = [bool(one) for one in _experts_by_layer(config, layers)]
     count = sum(with_experts)

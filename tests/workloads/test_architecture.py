@@ -194,6 +194,38 @@ def test_what_is_not_understood_is_refused_by_its_key(change: dict[str, object],
         from_config({**CONFIG, **change}, "the one")
 
 
+GRANITE: dict[str, object] = {
+    "model_type": "granitemoehybrid", "num_hidden_layers": 40, "num_local_experts": 0, "num_experts_per_tok": 0,
+    "num_key_value_heads": 8, "intermediate_size": 8192, "shared_intermediate_size": 8192, "vocab_size": 100352,
+    "mamba_n_heads": 64, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "tie_word_embeddings": True,
+}  # fmt: skip
+OF_FORTY = ["mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba", "mamba", "mamba", "mamba"] * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "billions"),  # of granite-4.0-h-micro and granite-4.0-micro, as published
+    [
+        ({"hidden_size": 2048, "num_attention_heads": 32, "layer_types": OF_FORTY}, 3.19),
+        ({"hidden_size": 2560, "num_attention_heads": 40, "layer_types": ["attention"] * 40}, 3.40),
+    ],
+)
+def test_hybrids_without_experts_or_without_states_are_read(change: dict[str, object], billions: float) -> None:
+    assert from_config(GRANITE | change).parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+def test_a_state_space_is_refused_where_its_size_is_the_default_of_the_class() -> None:
+    jamba = {"model_type": "jamba", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 65536,
+             "intermediate_size": 14336, "num_attention_heads": 32, "num_experts": 16}  # fmt: skip
+    with pytest.raises(DataError, match="mamba_d_state"):
+        from_config(jamba)
+
+
+@pytest.mark.parametrize("key", ["layer_group_size", "engram_layer_ids", "hyper_connections", "ngram_vocab_size"])
+def test_a_key_of_layers_is_no_remark(key: str) -> None:
+    with pytest.raises(DataError, match=key):
+        from_config({**CONFIG, "model_type": "newmodel", key: 5})
+
+
 def _blocks(*sizes: tuple[int | None, float]) -> list[dict[str, object]]:
     return [
         {"attention": {"no_op": group is None, "n_heads_in_group": group}, "ffn": {"no_op": False, "ffn_mult": width}}
