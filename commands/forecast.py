@@ -111,7 +111,7 @@ NetworkGbsOption = Annotated[Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, sh
 NetworkUsOption = Annotated[
     Any, opt.option("Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=numbers)
 ]
-NodeGpusOption = Annotated[Any, _counted("GPUs that share links in a node.", "8", CUTS)]
+NodeGpusOption = Annotated[Any, _counted("GPUs that share links in a node.", "that of the GPU, else 8", CUTS)]
 RunOption = Annotated[
     list[Path] | None, opt.option("Run folder of train: its model goes before any law.", "RUN", opt.MORE)
 ]

@@ -67,7 +67,7 @@ class Question:
     rate: float | None = None  # requests a second, of all GPUs
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
-    node_gpus: int = NODE_GPUS  # GPUs of a node: an instance lies in one
+    node_gpus: int | None = None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
     memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
 
     @property
@@ -149,8 +149,13 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     for gpu in question.gpus:
         own = list(_instances(question, gpu, notes))
         if own:
-            rows = [{**row, "concurrency": n} for row in (one.row for one in own) for n in users]
-            served.append(times(pd.DataFrame(rows), gpu))
+            answers = times(_rows(own, users), gpu)
+            measured = _cut_as_own_runs(question, own, answers)
+            if len(measured) < len(own):
+                text = "ways with the experts shared out otherwise than in own runs are left out: ep=N asks for them"
+                notes.append(remark("own-ep", text, gpu=gpu.name))
+                own, answers = measured, times(_rows(measured, users), gpu)
+            served.append(answers)
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
@@ -205,6 +210,27 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     return Choice(question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after])))
 
 
+def _rows(found: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
+    """Return the rows to ask the times of: every instance with every number of requests under way."""
+    return pd.DataFrame([{**row, "concurrency": n} for row in (one.row for one in found) for n in users])
+
+
+def _cut_as_own_runs(question: Question, found: Sequence[_Instance], served: Served) -> list[_Instance]:
+    """Return the instances without those that differ from own runs only in `ep`, where none was asked for.
+
+    A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their user.
+    """
+    if question.ep or not any(served.own):
+        return list(found)
+    own = np.array(served.own).reshape(len(found), -1).any(axis=1)
+
+    def but_ep(one: _Instance) -> tuple[Any, ...]:
+        return (one.engine, *(getattr(one.setting, name) for name in ("dtype", "kv_dtype", "tp", "dp")))
+
+    measured = {but_ep(one) for one, mine in zip(found, own, strict=True) if mine}
+    return [one for one, mine in zip(found, own, strict=True) if mine or but_ep(one) not in measured]
+
+
 def _answers(question: Question, found: Sequence[_Instance], best: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, GPU]]:
     """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
     cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
@@ -239,9 +265,8 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
     if left := [one for one in question.engines if one not in engines]:
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
         notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
-    sizes = sorted(
-        {n for count in question.counts for n in range(1, min(count, question.node_gpus) + 1) if not count % n}
-    )
+    node = question.node_gpus or min(gpu.node_gpus or NODE_GPUS, NODE_GPUS)
+    sizes = sorted({n for count in question.counts for n in range(1, min(count, node) + 1) if not count % n})
     why: FlopcastError | None = None
     yielded = False
     for model, dtype in _formats(question, gpu):

@@ -131,6 +131,7 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
     known["model"] = graph
+    known.setdefault("node_gpus", known["gpu"].node_gpus or NODE_GPUS)
     return GraphSetting(**known)
 
 

@@ -125,6 +125,7 @@ class Served:
     # of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE` joined by " and ", or
     # `TWO_RUNS`. A first token is as wide as what itself rests on, which may be less.
     basis: tuple[str, ...] = ()
+    own: tuple[bool, ...] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class ServingModel:
             tpot_spread=rests["tpot_ms"].spread,
             remarks=(*self._remarks(rests, queued), *beyond),
             basis=tuple(basis.tolist()),
+            own=tuple(_among(here.names["deployment"], self._points.names["deployment"][self._owned]).tolist()),
         )
 
     @cached_property

@@ -72,7 +72,7 @@ class Setting:
     network_gbs, network_us : float
         Between nodes: bandwidth per GPU, one way, GB/s, and latency of a message, µs.
     node_gpus : int
-        GPUs that share links within a node.
+        GPUs that share links within a node; where left out those of the GPU's nodes, else 8.
     release : str
         Software release whose constants are used; empty: any.
     eager, prefix_cache : bool
@@ -203,6 +203,7 @@ def complete(given: Mapping[str, Any]) -> Setting:
         values["dtype"] = most_weights(model)
         values.setdefault("kv_dtype", model.kv_format or WIDE)
     values["model"] = model
+    values.setdefault("node_gpus", values["gpu"].node_gpus or NODE_GPUS)
     values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else WIDE)
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)

@@ -278,3 +278,25 @@ def test_sequences_that_a_model_is_not_configured_for_are_named() -> None:
         question = asked(counts=(1,), input_len=tokens - 10, output_len=10, tpot_ms=50.0, dtypes=("bf16",))
         notes = choose(question, constant(100.0, 10.0)).remarks
         assert [note.code for note in notes if note.code == "beyond-context"] == codes
+
+
+def test_own_runs_say_how_experts_are_shared_out_unless_that_is_asked() -> None:
+    def times(rows: pd.DataFrame, gpu: GPU) -> Served:
+        measured = (rows["tp"] == 2) & (rows["ep"] == 1) & (rows["concurrency"] == 4)
+        return replace(constant(100.0, 10.0)(rows, gpu), own=tuple(measured.tolist()))
+
+    mixture = {"model": "gpt-oss-120b", "counts": (2,), "concurrency": (4, 64), "tp": (2,), "dtypes": ("fp4",)}
+    found = choose(asked(**mixture), times)
+    assert set(found.ways["ep"]) == {1}
+    assert "own-ep" in {one.code for one in found.remarks}
+    assert set(choose(asked(**mixture, ep=(2,)), times).ways["ep"]) == {2}
+    assert set(choose(asked(**mixture), constant(100.0, 10.0)).ways["ep"]) == {1, 2}
+
+
+@pytest.mark.parametrize(("name", "most"), [("MI300A", 4), ("MI300X", 8), ("GB200", 8)])
+def test_an_instance_lies_in_a_node_of_its_gpu(name: str, most: int) -> None:
+    counts = {"counts": (1, 2, 4, 8, 16), "tp": (1, 2, 4, 8, 16)}
+    ways = choose(asked(gpus=(find(name),), **counts), constant(100.0, 10.0)).ways
+    assert ways["tp"].max() == most
+    ways = choose(asked(gpus=(find(name),), **counts, node_gpus=2), constant(100.0, 10.0)).ways
+    assert ways["tp"].max() == 2

@@ -49,6 +49,14 @@ def test_more_work_takes_longer(field: str) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize(("gpu", "node"), [("MI300A", 4), ("MI300X", 8), ("GB200", 72)])
+def test_a_node_has_as_many_gpus_as_its_figures_say(gpu: str, node: int) -> None:
+    setting = {"model": "llama-3.1-8b", "gpu": gpu, "gpus": 8, "batch": 8, "input_len": 128, "output_len": 128}
+    assert complete(setting).node_gpus == node
+    assert complete(setting | {"node_gpus": 2}).node_gpus == 2
+    assert complete(setting).tp == min(node, 8)
+
+
 def test_parts_add_up_and_lie_in_their_intervals() -> None:
     found = _answer(release="vllm-0.8.5")
     assert sum(middle for middle, _, _ in found.parts.values()) == pytest.approx(found.predicted, rel=0.02)

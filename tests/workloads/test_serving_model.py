@@ -189,6 +189,8 @@ def test_own_runs_whose_mean_lengths_differ_a_little_are_of_one_setting(tmp_path
         assert found.basis == (TWO_RUNS, TWO_RUNS)
         assert found.tpot_ms == pytest.approx([11.58, 19.88], rel=0.03 if prompt < 950 else 0.06)
         assert found.ttft_ms == pytest.approx([156.9, 595.5], rel=0.1)
+    cuts = asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in ({}, {"ep": 8}, {"tp": 4})))
+    assert own.served(cuts).own == (True, False, False)
     others = ({"input_len": 8 * 922}, {"output_len": 8 * 922}, {"tp": 4}, {"ep": 8}, {"engine": "sglang"})
     far = own.served(asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in others)))
     assert TWO_RUNS not in far.basis
