@@ -97,10 +97,13 @@ def unknown_release(kind: str = "serving") -> Release:
     return Release(name="", gpu="", models=(), mean=start, root=np.diag(spread), runs=0, source="priors", kind=kind)
 
 
-def any_framework() -> Release:
-    """Return the constants of training before any run, of a framework that may be slower as a whole (`FRAMEWORK`)."""
+def any_framework(slower: float | None = None) -> Release:
+    """Return the constants of training before any run, of a framework that may be slower as a whole.
+
+    ``slower`` is the spread of the logarithm of that factor, by default `FRAMEWORK`.
+    """
     start = unknown_release("training")
-    common = np.full(start.root.shape, FRAMEWORK**2)
+    common = np.full(start.root.shape, (FRAMEWORK if slower is None else slower) ** 2)
     return replace(start, root=np.linalg.cholesky(start.root**2 + common).astype(np.float64))
 
 
@@ -212,6 +215,7 @@ def as_toml(release: Release) -> str:
 
 FRAMEWORK: Final = PRIORS["distance.framework"].value
 """Of the logarithm of how many times longer a step takes in a framework as it comes than in a tuned one."""
+_ANY_FACTOR: Final = 10.0  # so wide that one run says all of how much slower its framework is
 RESIDUAL: Final = PRIORS["distance.residual"].value
 """Standard deviation of the logarithm of measured over forecast within one release."""
 RESIDUALS: Final = {"serving": RESIDUAL, "training": PRIORS["distance.own_step"].value}
@@ -253,7 +257,7 @@ def calibrate(
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
         raise DataError("runs to calibrate with must have measured times above zero")
-    start = prior or (any_framework() if kind == "training" else unknown_release(kind))
+    start = prior or (any_framework(_ANY_FACTOR) if kind == "training" else unknown_release(kind))
     precision = np.linalg.pinv(start.root)
 
     def misfit(z: FloatArray) -> FloatArray:

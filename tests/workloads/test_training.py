@@ -160,6 +160,20 @@ def test_a_framework_as_it_comes_lies_within_the_interval_and_one_run_of_it_narr
         assert one.upper / one.lower < before.upper / before.lower
 
 
+@pytest.mark.parametrize("slower", [0.9, 1.5, 2.3])
+def test_one_run_on_one_gpu_says_how_slow_a_framework_is_on_eight(tmp_path: Path, slower: float) -> None:
+    step = {"model": "llama-3.1-8b", "gpu": "MI300X", "global_batch": 16, "micro_batch": 2, "seq_len": 4096}
+    step |= {"kind": "training", "dtype": "bf16"}
+    alone, eight = step | {"gpus": 1, "recompute": "full"}, step | {"gpus": 8, "zero": 3}
+    release = calibrate(pd.DataFrame([alone | {"measured": slower * forecast(alone).predicted}]))
+    assert isinstance(release, Release)
+    own = tmp_path / "own.toml"
+    own.write_text(as_toml(release))
+    before, after = forecast(eight), forecast(eight | {"release": str(own)})
+    assert after.predicted / before.predicted == pytest.approx(slower, rel=0.02)
+    assert after.upper / after.lower < before.upper / before.lower
+
+
 def test_megatron_on_a100_without_any_fit(shared_data: Path) -> None:
     table = pd.read_csv(shared_data / "workloads" / "megatron_a100_seqsel_table5.csv")
     for row in table.itertuples():
