@@ -18,6 +18,7 @@ from ..evaluation.advising import check_need
 from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
+from ..operators.work import as_numbers
 from ..output import FILES, replacing, write_table
 from ..remarks import Remark
 from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
@@ -351,7 +352,9 @@ def calibrate(
     """
     if (asked := _runs(cases, rename)) is None:
         served, lost, notes = _served(cases, default, rename)
-        found = (shipped() if prior is None else load_serving(Path(prior))).calibrated(served)
+        model = shipped() if prior is None else load_serving(Path(prior))
+        served, lost = _near_the_forecast(served, lost, model)
+        found = model.calibrated(served)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         return replace(found, about={**found.about, **read})
     if default:
@@ -461,7 +464,37 @@ def _served(
     if varied.all() and len(runs):
         told = ", ".join(dict.fromkeys(runs["variant"]))
         raise DataError(f"all runs are under conditions that no forecast asks about ({told}): give runs without them")
-    return runs[~varied].reset_index(drop=True), rejected, found.notes
+    kept = runs[~varied].reset_index(drop=True)
+    return kept, rejected, found.notes
+
+
+def _near_the_forecast(
+    runs: pd.DataFrame, rejected: pd.DataFrame, model: ServingModel
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the runs without those whose times are in another unit, and the rows refused with them.
+
+    Raises DataError: none is left.
+    """
+    from ..readers.reading import why_none_is_left  # here: readers take long to import, and few forecasts need them
+
+    if len(runs):
+        expected = model.served(runs)
+        detail = pd.Series("", index=runs.index)
+        for name, most in _TOKEN_FAR.items():
+            times = as_numbers(runs, name) / getattr(expected, name)
+            for row in np.flatnonzero(times > most):
+                detail.iloc[row] = f"{name} is {times[row]:,.0f} times the forecast"
+        far = detail.ne("")
+        lost = {"source": runs["source"][far], "reason": "far-off-forecast", "detail": detail[far]}
+        rejected = pd.concat([rejected, pd.DataFrame(lost, dtype="str")], ignore_index=True)
+        runs = runs[~far].reset_index(drop=True)
+    if runs.empty and len(rejected):
+        raise DataError(why_none_is_left(rejected), source=str(rejected["source"].iloc[0]))
+    return runs, rejected
+
+
+_TOKEN_FAR: Final = {"tpot_ms": 30.0, "ttft_ms": 300.0}
+"""The same of runs of serving, whose first tokens may wait in a queue that no run tells of. Judgements."""
 
 
 def _times(run: str | PathLike[str] | Run) -> Times:

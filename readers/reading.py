@@ -908,11 +908,17 @@ def _refuse_unit(held: Held, found: Found) -> None:
             raise ParameterError("unit", f"{column}={unit} would make the times of {where} possible: {times}")
 
 
+def why_none_is_left(rejected: pd.DataFrame) -> str:
+    """Return what is said where every row is refused: the reasons, and the first of them in words."""
+    first = rejected.iloc[0]
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
+    return f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
+
+
 def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
     first, columns = rejected.iloc[0], found.columns
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
-    told = f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
+    told = why_none_is_left(rejected)
     if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
         told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
     elif first["reason"] == "missing-dimension" and not columns:

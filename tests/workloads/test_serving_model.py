@@ -434,3 +434,14 @@ def test_trees_are_the_same_once_read() -> None:
     again = Trees.from_json(trees.to_json())
     assert again.predicted(np.array([[0.5], [1.5]])).tolist() == [3.0, 5.0]
     assert again.words == trees.words
+
+
+@pytest.mark.parametrize("name", ["mean_tpot_ms", "mean_ttft_ms"])
+@pytest.mark.parametrize(("factor", "reason"), [(1e3, "far-off-forecast"), (1e-3, "above-peak")])
+def test_times_a_thousand_times_off_are_refused_for_what_they_are(
+    tmp_path: Path, name: str, factor: float, reason: str
+) -> None:
+    usual = {"mean_tpot_ms": [11.58, 19.88], "mean_ttft_ms": [156.9, 595.5]}[name]
+    files = client_runs(tmp_path, **{name: [factor * one for one in usual]})
+    with pytest.raises(DataError, match=reason):
+        calibrate(files, default=STATED)
