@@ -257,28 +257,37 @@ class ServingModel:
     def _between(
         self, rows: pd.DataFrame, here: Points, tpot: FloatArray, near: FloatArray, own: GPU | None
     ) -> FloatArray:
-        """Return times per token, kept in bounds where the requests lie between those of two own runs of the setting.
+        """Return times per token, kept in the bounds that own runs of the setting with fewer and more requests give.
 
         Between two runs that are slower by one factor the process draws back to its mean, and may say that more
         requests are served faster. If the run with more requests takes longer, no answer takes longer than it, or less
         than the run with fewer; less than that only where the law times the lesser of their factors on it is less.
+        Beyond the run with the most requests no answer takes less than it, in the same way.
         """
         measured = (near >= MATCHED) & (self.fits["tpot_ms"].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
         apart = as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]  # shape (n_asked, n_own)
         fewer = users + np.where(measured & (apart <= 0), apart, -np.inf).max(axis=1)  # itself where it was measured
         more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
+        found, law = tpot.copy(), summed(here, self.fits["tpot_ms"], "tpot_ms")[0]
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
-        if not len(at):
-            return tpot
-        ends = pd.concat([rows.iloc[at].assign(concurrency=side[at]) for side in (fewer, more)], ignore_index=True)
-        there, whole = points_of(ends, own, self.slower), np.tile([1.0, 0.0], (len(ends), 1))
-        logs = self._logs(ends, there, "tpot_ms", whole).reshape(2, -1)  # of the runs with fewer, with more
-        law, law_here = (summed(one, self.fits["tpot_ms"], "tpot_ms")[0] for one in (there, here))
-        least = np.minimum(logs[0], law_here[at] + (logs - law.reshape(2, -1)).min(axis=0))
-        found = tpot.copy()
-        found[at] = np.where(logs[0] < logs[1], np.clip(tpot[at], *np.exp([least, logs[1]])), tpot[at])
+        if len(at):
+            sides = [self._of_runs(rows.iloc[at], side[at], own) for side in (fewer, more)]
+            (low, law_low), (high, law_high) = sides
+            least = np.minimum(low, law[at] + np.minimum(low - law_low, high - law_high))
+            found[at] = np.where(low < high, np.clip(tpot[at], *np.exp([least, high])), tpot[at])
+        at = np.flatnonzero(np.isfinite(fewer) & np.isinf(more))
+        if len(at):
+            low, law_low = self._of_runs(rows.iloc[at], fewer[at], own)
+            found[at] = np.maximum(tpot[at], np.exp(np.minimum(low, law[at] + low - law_low)))
         return found
+
+    def _of_runs(self, rows: pd.DataFrame, users: FloatArray, own: GPU | None) -> tuple[FloatArray, FloatArray]:
+        """Return the logarithms of times per token with so many requests under way, and those of the law."""
+        asked = rows.assign(concurrency=users).reset_index(drop=True)
+        there, whole = points_of(asked, own, self.slower), np.tile([1.0, 0.0], (len(asked), 1))
+        law = summed(there, self.fits["tpot_ms"], "tpot_ms")[0]
+        return self._logs(asked, there, "tpot_ms", whole), law
 
     def _most(self, here: Points, of: BoolArray) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""

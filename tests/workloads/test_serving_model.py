@@ -445,3 +445,13 @@ def test_times_a_thousand_times_off_are_refused_for_what_they_are(
     files = client_runs(tmp_path, **{name: [factor * one for one in usual]})
     with pytest.raises(DataError, match=reason):
         calibrate(files, default=STATED)
+
+
+@pytest.mark.parametrize("users", [(4,), (4, 64)])
+def test_more_requests_than_own_runs_had_are_not_served_faster(users: tuple[int, ...]) -> None:
+    setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4", "input_len": 922, "output_len": 922}
+    runs = asked(*(setting | {"concurrency": one} for one in users))
+    slow = runs.assign(tpot_ms=3.0 * shipped().served(runs).tpot_ms, ttft_ms=500.0)
+    beyond = asked(*(setting | {"concurrency": max(users) * times} for times in (1, 2, 4, 16)))
+    at_most, *more = shipped().calibrated(slow).served(beyond).tpot_ms
+    assert min(more) >= at_most
