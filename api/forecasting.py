@@ -479,12 +479,12 @@ def _near_the_forecast(
 
     if len(runs):
         expected = model.served(runs)
-        detail = pd.Series("", index=runs.index)
+        detail = np.full(len(runs), "", dtype=object)
         for name, most in _TOKEN_FAR.items():
             times = as_numbers(runs, name) / getattr(expected, name)
             for row in np.flatnonzero(times > most):
-                detail.iloc[row] = f"{name} is {times[row]:,.0f} times the forecast"
-        far = detail.ne("")
+                detail[row] = f"{name} is {times[row]:,.0f} times the forecast"
+        far = detail != ""
         lost = {"source": runs["source"][far], "reason": "far-off-forecast", "detail": detail[far]}
         rejected = pd.concat([rejected, pd.DataFrame(lost, dtype="str")], ignore_index=True)
         runs = runs[~far].reset_index(drop=True)

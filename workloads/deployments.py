@@ -222,7 +222,8 @@ def _cut_as_own_runs(question: Question, found: Sequence[_Instance], served: Ser
     """
     if question.ep or not any(served.own):
         return list(found)
-    own = np.array(served.own).reshape(len(found), -1).any(axis=1)
+    users = len(served.own) // len(found)
+    own = [any(served.own[place * users : (place + 1) * users]) for place in range(len(found))]
 
     def but_ep(one: _Instance) -> tuple[Any, ...]:
         return (one.engine, *(getattr(one.setting, name) for name in ("dtype", "kv_dtype", "tp", "dp")))
