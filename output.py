@@ -189,7 +189,9 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
     if os.path.lexists(out):
         if not out.is_dir():
             raise DataError("is a file: choose another folder", source=str(out))
-        if foreign := sorted({item.name for item in out.iterdir()} - set(names)):
+        foreign = sorted({item.name for item in out.iterdir()} - set(names))
+        foreign += _unmarked_within(out)
+        if foreign:
             raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
         check_unread(out, data)
         held = sorted(out.iterdir())
@@ -198,6 +200,12 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
             text = f"{what} ({few(item.name for item in held)}): choose another folder, or give overwrite=True"
             raise DataError(text, source=str(out))
     check_folder(out)
+
+
+def _unmarked_within(out: Path) -> list[str]:
+    """Return the files in the folders of a result that flopcast did not write: it replaces these folders as a whole."""
+    held = sorted(file for file in out.glob("*/**/*") if not file.is_dir())
+    return [str(file.relative_to(out)) for file in held if not is_marked(file)]
 
 
 def check_folder(out: Path) -> None:
@@ -214,9 +222,8 @@ def check_place(out: Path) -> None:
     Folders that are missing on the way are made with the result. Raises DataError where one of them is a file, the
     folder may not be written to, or its file system is read-only.
     """
+    _check_in_no_run(out)
     parent = next(folder for folder in out.absolute().parents if os.path.lexists(folder))
-    if (parent / "metrics.json").is_file() and (parent / "manifest.json").is_file():
-        raise DataError("lies in a run, whose seal another file would break: choose another place", source=str(out))
     try:
         with staged(parent / out.name):
             pass
@@ -224,12 +231,19 @@ def check_place(out: Path) -> None:
         raise DataError(f"cannot be written: {parent}: {error.strerror or error}", source=str(out)) from error
 
 
+def _check_in_no_run(out: Path) -> None:
+    for folder in Path(os.path.realpath(out)).parents:
+        if (folder / "metrics.json").is_file() and (folder / "manifest.json").is_file():
+            raise DataError("lies in a run, whose seal another file would break: choose another place", source=str(out))
+
+
 @contextmanager
 def whole_file(out: Path) -> Generator[Path]:
     """Give a hidden file beside ``out`` to write; rename it to ``out`` when the block ends well, else remove it.
 
-    Raises DataError if ``out`` cannot be written.
+    Raises DataError if ``out`` cannot be written, or lies in a run.
     """
+    _check_in_no_run(out)
     try:
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         with staged(out.absolute()) as path:
@@ -263,6 +277,18 @@ def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = 
 def check_table(out: Path | None, parameter: str = "out", data: Iterable[Path] = ()) -> None:
     """Refuse ``out`` as the place of a table, as `check_file` does; call it before the work, not after."""
     check_file(out, FORMATS, data, parameter)
+
+
+def check_tables(places: Mapping[str, Path | None], data: Iterable[Path] = ()) -> None:
+    """Refuse places of several tables, by what the caller calls each, as `check_table` does, and one given twice."""
+    read = list(data)
+    resolved: dict[str, str] = {}
+    for parameter, out in places.items():
+        check_table(out, parameter, read)
+        if out is None:
+            continue
+        if (first := resolved.setdefault(os.path.realpath(out), parameter)) != parameter:
+            raise ParameterError(parameter, f"must be another file than that of `{first}`, got {str(out)!r}")
 
 
 def check_unread(out: Path, data: Iterable[Path] = ()) -> None:
@@ -374,8 +400,10 @@ def whole_folder(out: Path) -> Generator[Path]:
 
     Whatever happens on the way, ``out`` holds either the previous result or the new one, and never a mix. What the user
     has put beside the files of a previous result stays. Parents are made, an earlier result is replaced (refuse a
-    folder that holds something else first: `check_output`). Raises DataError: ``out`` cannot be written.
+    folder that holds something else first: `check_output`). Raises DataError: ``out`` cannot be written, or lies in a
+    run.
     """
+    _check_in_no_run(out)
     folder = Path(out).resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

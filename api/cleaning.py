@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, ParameterError, counted
-from ..output import dumps, replacing, write_table
+from ..output import check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
@@ -50,9 +50,12 @@ class Cleaning(CleanedTraces):
         Raises
         ------
         DataError
-            A file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
+            A file cannot be written, or flopcast did not write it and ``overwrite`` is not set: neither is written.
+        ParameterError
+            A name has another suffix, or ``removed`` is the same file as ``out``.
         """
         with replacing(overwrite=overwrite):
+            check_tables({"out": Path(out), "removed": None if removed is None else Path(removed)})
             self._write(self.frame, out)
             if removed is not None:
                 self.save_removed(removed)

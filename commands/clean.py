@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ParameterError
-from ..output import check_table
+from ..output import check_tables
 from . import options as opt
 
 PLACE = 110
@@ -46,10 +45,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
-    for parameter, path in (("out", out), ("removed", removed)):
-        check_table(path, parameter, data)
-    if out is not None and removed is not None and out.resolve() == removed.resolve():
-        raise ParameterError("removed", f"must be another file than --out, got {str(removed)!r}")
+    check_tables({"out": out, "removed": removed}, data)
     columns = opt.parse_defaults(default)
     opt.announce("reading the traces", quiet=as_json)
     from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before

@@ -18,6 +18,7 @@ from flopcast.output import (
     _guarded,
     check_output,
     check_table,
+    check_tables,
     unguarded,
     whole_file,
     whole_folder,
@@ -219,3 +220,15 @@ def test_a_new_folder_is_not_called_as_a_file_is(name: str, tmp_path: Path) -> N
     (tmp_path / name).mkdir()
     check_output(tmp_path / name, ["a.json", "a.html"])
     check_output(tmp_path / "release-0.10", ["a.json", "a.html"])
+
+
+def test_tables_of_one_command_are_checked_together_and_none_lies_in_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="another file than that of `out`"):
+        check_tables({"out": tmp_path / "a.csv", "removed": tmp_path / "." / "a.csv"})
+    run = tmp_path / "run"
+    (run / "model").mkdir(parents=True)
+    for name in ("metrics.json", "manifest.json"):
+        (run / name).touch()
+    with pytest.raises(DataError, match="lies in a run"), whole_file(run / "model" / "new.csv") as path:
+        path.touch()
+    assert not (run / "model" / "new.csv").exists()
