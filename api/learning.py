@@ -15,11 +15,11 @@ import plotly.graph_objects as go
 from ..errors import ParameterError, check_drawn, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
-from ..evaluation.crossval import Progress, make_folds
 from ..evaluation.deployment import deploy
-from ..evaluation.fold_scheduler import TimeLeft
+from ..evaluation.folds import make_folds
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape, check_level
+from ..evaluation.observers.progress import Report
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
@@ -105,7 +105,7 @@ def curve(
     scheme: str = "grouped",
     interval: float = 0.9,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Curve:
     """Say how many rows of the target must be measured: train on few of them, predict others, and so on with more.
 
@@ -185,8 +185,7 @@ def curve(
             SHIFTED: ([host_rows.assign(device=(shifted.recipe.host or shifted.recipe.target).name)], None, None)
         } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
     found, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
-    time_left = TimeLeft({(way, str(count)): draws for way in ways for count in wanted}, perf_counter)
-    total = time_left.fits
+    start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
     folds, new = make_folds(scheme, every.groups, len(every), FOLDS, seed), scheme == "grouped"  # no known group asked
     turns = np.random.default_rng(seed).permutation(folds.max() + 1)
     for draw in range(draws):  # each time another fold: the first one always has the largest group
@@ -198,10 +197,9 @@ def curve(
         held_out.append(len(held))
         for count in wanted:
             for way, (parts, from_host, taught) in ways.items():
+                done += 1
                 if count > len(pool):
-                    time_left.done(way, str(count), 0.0)
                     continue
-                begun = perf_counter()
                 if way == SHIFTED and shifted is not None:
                     model, scored = shifted, _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval)
                 else:
@@ -216,10 +214,9 @@ def curve(
                 found.append(
                     {"rows": count, "way": way, "draw": draw, "held_out": len(held), "model": selected, **scored}
                 )
-                time_left.done(way, str(count), perf_counter() - begun)
                 if progress is not None:
-                    label = f"{counted(count, 'row')}, {way}"
-                    progress(total - time_left.fits, total, label, time_left.seconds({}))
+                    seconds = (perf_counter() - start) * (total - done) / done
+                    progress(done, total, f"{counted(count, 'row')}, {way}", seconds)
     if not found:
         raise ParameterError("rows", f"must be {max(pools)} or less: so many rows are left to draw from")
     about = {

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewest, in_passes, recorded, scheme_of
-from ..evaluation.crossval import Progress
+from ..evaluation.observers.progress import Report
 from ..features.matrix import build_dataset
 from ..output import MARK, dumps, replacing, unguarded, write_table, write_text
 from ..projection.comparison import Fidelity, Profiled
@@ -320,7 +320,7 @@ def counters(
     rename: Mapping[str, str] | None = None,
     seed: int = 0,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> CounterChoice:
     """Say which few of many counters keep the accuracy with how many profiling passes.
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
-from ..evaluation.crossval import Progress
 from ..output import check_output, dumps, replacing, whole_folder
+from ..evaluation.observers.progress import Report
 from ..report.document import Document
 from ..report.html import page
 from ..report.notebook import framed, notebook_progress
@@ -157,7 +157,7 @@ def train_each(
 class _OfAll:
     """Progress of several trainings: those to come are taken to last as long as those done, else as this one will."""
 
-    def __init__(self, said: Progress, count: int, clock: Callable[[], float]) -> None:
+    def __init__(self, said: Report, count: int, clock: Callable[[], float]) -> None:
         self._said, self._left, self._clock = said, count - 1, clock
         self._took, self._begun = list[float](), clock()
 

@@ -19,10 +19,12 @@ from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ArtifactError, DataError, ParameterError, check_number, check_quick, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
-from ..evaluation.crossval import Progress
-from ..evaluation.deployment import Deployed, deploy, expected
-from ..evaluation.kept_fits import KeptFits
+from ..evaluation.crossval import Observer
+from ..evaluation.deployment import Deployed, deploy
 from ..evaluation.metrics import COST, accounting, with_target_cost
+from ..evaluation.observers.budget import Budget
+from ..evaluation.observers.progress import Progress, Report
+from ..evaluation.observers.resume import KeptFits
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import EVERY, GPU
@@ -354,7 +356,7 @@ def train(
     fits: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     command: str | None = None,
 ) -> Run:
     """Cross-validate the suite next to the analytic baselines and fit the best model to all rows.
@@ -500,11 +502,22 @@ def train(
         of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
             kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
+        observers: list[Observer] = [] if kept is None else [kept]
+        limit = None if budget is None else Budget(budget)
+        if limit is not None:
+            observers.append(limit)
+        if progress is not None:
+            observers.append(Progress(progress, limit))
         competition = compete(
-            dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, budget=budget,
-            progress=progress, scheme=scheme, criterion=select, kept=kept, then=expected,
+            dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, observers=observers,
+            by_candidate=budget is not None, scheme=scheme, criterion=select,
         )  # fmt: skip
-        forests = by_trees(dataset, seed=seed, jobs=who, progress=progress, kept=kept) if trees else {}
+        forests = {}
+        if trees:
+            observers = [] if kept is None else [kept]
+            if progress is not None:
+                observers.append(Progress(progress))
+            forests = by_trees(dataset, seed=seed, jobs=who, observers=observers)
         here = 1 if quick else jobs if len(dataset) > LEARNT else who  # each step asks for all rows
         model = deploy(dataset, competition, seed=seed, jobs=here, progress=progress)
     trained = Trained(dataset, model, measured, known, kept, digest)

@@ -19,7 +19,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from ..evaluation.competition import columnar
-from ..evaluation.crossval import make_folds
+from ..evaluation.folds import make_folds
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..models.suite import suite

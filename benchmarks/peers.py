@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from ..api.tables import read
 from ..datasets import fetch_aiconfigurator
 from ..evaluation.competition import columnar, compete
-from ..evaluation.crossval import evaluate
+from ..evaluation.crossval import cross_validate
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import find
 from ..models.base import Candidate
@@ -135,7 +135,7 @@ def against_time(task: str, data: Dataset, names: Sequence[str] | None = None) -
             yield Row(task, name, note=peer)
             continue
         start = time.process_time()
-        found = evaluate(data, [peer], tell_groups=("grouped",))
+        found = cross_validate(data, [peer], tell_groups=("grouped",))
         seconds = time.process_time() - start
         rows = {scheme: result.rows[0] for scheme, result in found.schemes.items()}
         if wrong := next((row["error"] for row in rows.values() if row["error"]), None):

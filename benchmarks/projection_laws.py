@@ -23,7 +23,7 @@ from scipy.special import ndtri
 
 from ..api.training import train
 from ..datasets import fetch_aiconfigurator
-from ..evaluation.crossval import make_folds
+from ..evaluation.folds import make_folds
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import find
 from ..laws.applied import by_law

@@ -18,7 +18,7 @@ from rich.table import Table
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ..evaluation.crossval import make_folds
+from ..evaluation.folds import make_folds
 from ..models.base import Candidate, fit
 from ..models.suite import suite
 from .harness import Row

@@ -5,9 +5,8 @@ Beside it `by_trees` says how many trees a forest needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -29,29 +28,16 @@ from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
 from ..workers import Jobs, one_thread
-from .crossval import (
-    SCHEMES,
-    Evaluation,
-    LearningData,
-    Progress,
-    SchemeResult,
-    campaigns_of,
-    drawn,
-    evaluate,
-    hosts_of,
-    repeats_of,
-)
-from .fold_scheduler import Left
-from .kept_fits import KeptFits
+from .crossval import Evaluation, Observer, SchemeResult, cross_validate
+from .folds import SCHEMES, LearningData, TrainingRows, drawn, hosts_of, repeats_of
 from .metrics import ape, by_group
+from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
 
 ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
 """Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
 they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
-After = Callable[[Dataset, Sequence[Candidate], Mapping[str, float], Mapping[str, float], Left], Sequence[float]]
-"""Returns the seconds of the steps after a competition, of its models, the seconds of a fit and the error of each."""
 REFERENCE = "reference"  # column that the fitted baselines scale: `Dataset.reference`
 
 
@@ -98,8 +84,8 @@ class Competition:
     def table(self, dataset: Dataset) -> pd.DataFrame:
         """Return one row per workload, scheme, and baseline or model: observed, predicted out of fold, APE, fold.
 
-        Of many targets each row names its ``host`` and ``target``. Of a model that left early there are the rows of the
-        folds before. Texts are categories: each is held once.
+        Of many targets each row names its ``host`` and ``target``. Of a model that left early there are the rows of
+        the folds before. Texts are categories: each is held once.
         """
         texts = {"group": pd.Categorical(dataset.groups)}  # made before the numbers take their memory
         if HOST_DEVICE in dataset.rows:
@@ -165,28 +151,27 @@ def compete(
     quick: bool = False,
     seed: int = 0,
     jobs: Jobs = 1,
-    budget: float | None = None,
-    progress: Progress | None = None,
+    observers: Sequence[Observer] = (),
+    by_candidate: bool = False,
     scheme: str = "grouped",
     alone: bool = False,
     criterion: str = "e_out",
-    kept: KeptFits | None = None,
-    then: After | None = None,
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
-    Of the default suite, expensive models that cannot win any more leave after the first folds, clear losers sooner
-    (`selection.hopeless`, `fold_scheduler.LOOKS`); all others, and the literature's suite, see all folds.
+    Of the default suite, expensive models that cannot win any more are stopped after the first folds, clear losers
+    sooner (`selection.hopeless`, `observers.early_stopping`), unless models are worked through ``by_candidate``; all
+    others, and the literature's suite, see all folds.
 
     Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
     outer ones do; under shuffled folds inner folds are shuffled too.
 
-    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``budget``, ``progress``
-    and ``kept`` those of `crossval.evaluate`, ``then`` is its for this data set (`deployment.expected`). With ``quick``
-    only the models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The saved model is
-    chosen under ``scheme``, or ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme
-    out; ``criterion`` is what models are chosen by (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or
-    model that does not exist, too few rows, and where nothing ran.
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``observers`` and
+    ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the models `models.suite.QUICK` run, in
+    this process or on a cluster, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where
+    there are fewer than three groups; ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen
+    by (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or model that does not exist, too few rows,
+    and where nothing ran.
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
@@ -212,21 +197,19 @@ def compete(
     folds = {"kfold": few, "grouped": 10 if single else few}
     notes += _sampled((*analytic, *contestants), len(dataset), few)
     options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
-    before = evaluate(replace(dataset, X=laws, unpaired=None), analytic, **options)
+    before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
     repeats = repeats_of(dataset)
 
-    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
+    def cannot_win(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         options: dict[str, Any] = {"scheme": scheme, "margin": margin, **chosen_by}
-        problems = None if repeats is None else repeats[0][rows]
+        problems = None if repeats is None else repeats.paired[rows]
         return hopeless(dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options)
 
-    after = evaluate(
-        dataset, contestants, **options, jobs=jobs, budget=budget, progress=progress, kept=kept,
-        then=None if then is None else partial(then, dataset, contestants),
-        leave=leave if kind == "default" else None,
-    )  # fmt: skip
+    if kind == "default" and not by_candidate:
+        observers = [EarlyStopping(cannot_win), *observers]
+    after = cross_validate(dataset, contestants, **options, jobs=jobs, observers=observers, by_candidate=by_candidate)
     for result in before.schemes.values():
         for row in result.rows:
             row["features_available"] = dataset.X.shape[1]
@@ -344,26 +327,16 @@ def fit_all(
     ``rows`` and ``unpaired`` say which of the paired and the unpaired rows; of the former so many are drawn as the
     candidate learns from at most.
     """
-    if candidate.most_rows is not None:
-        all_rows = np.zeros(len(dataset.y), dtype=bool)
-        all_rows[rows] = True
-        rows = drawn(all_rows, candidate.most_rows)
-    X, y, campaigns = dataset.X[rows], dataset.y[rows], None
-    told = None if (repeats := repeats_of(dataset)) is None else repeats[0][rows]
-    if scheme == "grouped":
-        told = dataset.groups[rows].astype(str)
+    paired = np.zeros(len(dataset.y), dtype=bool)
+    paired[rows] = True
+    others = None
     if candidate.uses_unpaired and dataset.unpaired is not None:
-        extra = dataset.unpaired
-        X = pd.concat([X, extra.X[unpaired].reindex(columns=X.columns)], ignore_index=True)
-        y = np.r_[y, extra.y[unpaired]]
-        if scheme == "grouped":
-            told = np.r_[told, extra.groups[unpaired].astype(str)]
-        elif repeats is not None:
-            told = np.r_[told, repeats[1][unpaired]]
-        if found := campaigns_of(dataset):
-            campaigns = np.r_[found[0][rows], found[1][unpaired]]
+        others = np.zeros(len(dataset.unpaired.y), dtype=bool)
+        others[unpaired] = True
+    training_rows = TrainingRows.of(dataset, {}, frozenset({"grouped"}), repeats_of(dataset))
+    learning = training_rows.learning_rows(scheme, drawn(paired, candidate.most_rows), others)
     with one_thread():
-        return fit(clone(candidate.estimator), X, y, told, campaigns=campaigns)
+        return fit(clone(candidate.estimator), learning.X, learning.y, learning.groups, campaigns=learning.campaigns)
 
 
 LEAST_LEFT: Final = 30  # rows that every fold by group must leave to learn from, where rows have hosts
@@ -447,8 +420,7 @@ def by_trees(
     *,
     seed: int = 0,
     jobs: Jobs = 1,
-    progress: Progress | None = None,
-    kept: KeptFits | None = None,
+    observers: Sequence[Observer] = (),
 ) -> dict[str, list[dict[str, Any]]]:
     """Return, per scheme, the row of each size as tables of models have it (``e_out``, ``ir``, ...), with ``trees``.
 
@@ -460,7 +432,7 @@ def by_trees(
         Candidate(str(size), FirstTrees(size, sizes[-1], seed), "log time", family="first trees") for size in sizes
     ]
     schemes = usable_schemes(dataset)[0]
-    found = evaluate(dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, progress=progress, kept=kept)
+    found = cross_validate(dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, observers=observers)
     return {
         scheme: [
             {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")} for row in result.rows

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,9 @@ from ..traces.epochs import EPOCH
 from ..traces.summary import LAUNCH
 from ..workers import Jobs
 from .competition import columnar, usable_schemes
-from .crossval import Evaluation, Progress, evaluate
+from .crossval import Evaluation, cross_validate
 from .metrics import ape
+from .observers.progress import Progress, Report
 
 MOST, ROUNDS = 40, 5  # counters that are tried together at most, and how often they are thinned and filled up again
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -231,7 +232,7 @@ def by_passes(
     *,
     seed: int = 0,
     jobs: Jobs = 1,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> list[Trial]:
     """Return the trials with the counters of 0, 1, ... passes, then with all; the choice is made in every fold.
 
@@ -263,7 +264,7 @@ def ablation(
     *,
     seed: int = 0,
     jobs: Jobs = 1,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> list[Trial]:
     """Return the trials without the columns that each family's patterns match (commas between).
 
@@ -316,10 +317,17 @@ def _suite(dataset: Dataset, seed: int) -> list[Candidate]:
 
 
 def _evaluated(
-    dataset: Dataset, candidates: Sequence[Candidate], seed: int, jobs: Jobs, progress: Progress | None
+    dataset: Dataset, candidates: Sequence[Candidate], seed: int, jobs: Jobs, progress: Report | None
 ) -> Evaluation:
-    options: dict[str, Any] = {"schemes": (scheme_of(dataset),), "seed": seed, "jobs": jobs, "progress": progress}
-    return evaluate(replace(dataset, unpaired=None), candidates, tell_groups=("grouped",), **options)
+    return cross_validate(
+        replace(dataset, unpaired=None),
+        candidates,
+        schemes=(scheme_of(dataset),),
+        seed=seed,
+        jobs=jobs,
+        observers=[] if progress is None else [Progress(progress)],
+        tell_groups=("grouped",),
+    )
 
 
 def _best(dataset: Dataset, found: Evaluation, columns: str, passes: int, counters: int) -> list[Trial]:

@@ -1,8 +1,12 @@
 """Cross-validation of a suite: every model on the same folds, out-of-fold predictions kept, failures kept as rows.
 
-`evaluate` takes features, measured values and candidates, and returns an `Evaluation`: per scheme (shuffled folds, or
-folds that never split a group: `make_folds`) the predictions of the rows held out, and a row of metrics per candidate.
-No fold splits the repeats of a problem: who has seen one has seen them all.
+`cross_validate` takes features, measured values and candidates, and returns an `Evaluation`: per
+scheme (shuffled folds, or folds that never split a group: `folds.make_folds`) the predictions of
+the rows held out, and a row of metrics per candidate. No fold splits the repeats of a problem: a
+model that has seen one of them has seen them all.
+
+It knows neither time nor files nor budgets: whoever wants to watch it, or to spare it some fits, is
+an `Observer`.
 """
 
 from __future__ import annotations
@@ -10,68 +14,44 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from itertools import takewhile
+from functools import lru_cache
 from statistics import median_low
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..arrays import BoolArray, FloatArray, IntArray, in_parts
-from ..errors import DataError, one_line
-from ..laws.rates import HOST_DEVICE
+from ..arrays import FloatArray, IntArray, in_parts
+from ..errors import one_line
 from ..models.base import Candidate, Memo, fit, selected_features
-from ..operators.operators import RUN
-from ..remarks import remark
-from ..table.problems import problem_ids
+from ..remarks import Remark
 from ..workers import Jobs, one_thread, pool
-from .fold_scheduler import Course, Leave, Outcome, Task, Then, placed
-from .kept_fits import KeptFits
-from .metrics import ape, check_targets, e_out, finite, summarise
-
-SCHEMES: Final = ("kfold", "grouped")  # shuffled folds, and folds that never split a group
-MOST_SEEN: Final = 15_000
-"""Rows that were trained on, drawn at random, on which E_in is worked out: more cost more than they tell."""
-Progress = Callable[[int, int, str, float], None]
-"""Called as ``progress(done, total, label, eta_seconds)`` whenever fits are done; the last is NaN while unknown."""
-
-
-class LearningData(Protocol):
-    """What is needed of a data set: features, measured values, groups, identifying columns, target-only rows."""
-
-    @property
-    def X(self) -> pd.DataFrame: ...  # noqa: D102, N802
-    @property
-    def y(self) -> NDArray: ...  # noqa: D102
-    @property
-    def groups(self) -> NDArray: ...  # noqa: D102
-    @property
-    def rows(self) -> pd.DataFrame: ...  # noqa: D102
-    @property
-    def unpaired(self) -> LearningData | None: ...  # noqa: D102
+from .folds import SCHEMES, LearningData, LearningRows, TrainingRows, make_folds, repeats_of, sources_of
+from .metrics import check_targets, e_out, summarise
 
 
 @dataclass(frozen=True)
 class SchemeResult:
-    """What one scheme found.
+    """The errors and predictions under one scheme.
 
     Attributes
     ----------
     folds : ndarray of int, shape (n,)
         Fold in which each row was held out.
     predictions : DataFrame of shape (n, n_models)
-        Out-of-fold predictions, in the unit of the target, of the models that ran, in the order given.
+        Out-of-fold predictions, in the unit of the target, of the models that ran, in the order
+        given.
     rows : list of dict
-        One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has its ``error``),
-        with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None, or that the candidate left early,
-        after how many folds, and how many times the error of the best model it had on them; it has no other figures.
-    partial : DataFrame of shape (n, n_left)
-        Predictions of the candidates that left early; NaN in the folds that they were not fitted for.
+        One row per candidate, in the order given, as `metrics.summarise` makes it (a failed one has
+        its ``error``), with ``space``, ``note`` (warnings of the fits, or None) and ``left``: None,
+        or the remark of the observer that stopped the candidate; it has no other figures.
+    partial : DataFrame of shape (n, n_stopped)
+        Predictions of the candidates that an observer stopped; NaN in the folds that they were not
+        fitted for.
     """
 
     scheme: str
@@ -90,9 +70,9 @@ class SchemeResult:
 class Evaluation:
     """Out-of-fold predictions and errors of every model under every scheme.
 
-    ``observed`` (n,) are the measured values, ``groups`` (n,) the group of each row, ``names`` the candidates in the
-    order given, ``schemes`` the result of each scheme, and ``problems`` (n,) the number of the problem that a row
-    repeats (`repeats_of`); None where nothing was repeated.
+    ``observed`` (n,) are the measured values, ``groups`` (n,) the group of each row, ``names`` the
+    candidates in the order given, ``schemes`` the result of each scheme, and ``problems`` (n,) the
+    number of the problem that a row repeats (`folds.repeats_of`); None where nothing was repeated.
     """
 
     observed: FloatArray
@@ -105,7 +85,105 @@ class Evaluation:
         return self.schemes[scheme]
 
 
-def evaluate(
+@dataclass(frozen=True)
+class Outcome:
+    """One fit: its predictions of the held-out rows, or its error."""
+
+    name: str
+    scheme: str
+    fold: int
+    predicted: FloatArray | None
+    e_in: float
+    seconds: float
+    selected: int | None  # number of features that the model kept; None where it does not select
+    warned: list[str]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fold of one scheme for ``candidates`` that are fitted together: one, or those of one family.
+
+    An observer may take candidates out of it: those whose ``outcomes`` it has, and those that it
+    stops under the scheme (name -> why).
+    """
+
+    candidates: tuple[Candidate, ...]
+    scheme: str
+    fold: int
+    outcomes: tuple[Outcome, ...] = ()
+    stopped: Mapping[str, Remark] = field(default_factory=dict)
+
+
+class Observer:
+    """Watches a cross-validation: asked before each task, told after its fits.
+
+    ``pauses`` are folds before which all fits of earlier folds are waited for.
+    """
+
+    pauses: Collection[int] = ()
+
+    def before(self, task: Task, course: Course) -> Task:
+        """Return the task as it shall be done."""
+        return task
+
+    def after(self, outcomes: Sequence[Outcome], course: Course) -> None:
+        """Take notice of the fits of a task."""
+
+
+class Course:
+    """A cross-validation under way: its folds, the outcomes so far, and which candidates were stopped."""
+
+    def __init__(self, observed: FloatArray, candidates: Sequence[Candidate], folds: Mapping[str, IntArray]) -> None:
+        self.observed = observed
+        self.candidates = candidates
+        self.folds = folds
+        self.counts = {scheme: len(np.unique(fold_of_row)) for scheme, fold_of_row in folds.items()}
+        self.stopped: dict[tuple[str, str], Remark] = {}
+        self.outcomes: dict[tuple[str, str], list[Outcome]] = {}
+        for scheme in folds:
+            for candidate in candidates:
+                self.outcomes[scheme, candidate.name] = []
+
+    @property
+    def done(self) -> int:
+        """Number of fits with an outcome."""
+        return sum(len(outcomes) for outcomes in self.outcomes.values())
+
+    @property
+    def left(self) -> int:
+        """Number of fits that are still to be done."""
+        left = 0
+        for (scheme, name), outcomes in self.outcomes.items():
+            if (scheme, name) not in self.stopped:
+                left += self.counts[scheme] - len(outcomes)
+        return left
+
+    def record(self, outcomes: Iterable[Outcome]) -> None:
+        """Keep the outcomes of a task."""
+        for outcome in outcomes:
+            self.outcomes[outcome.scheme, outcome.name].append(outcome)
+
+    def predictions(self, scheme: str, name: str) -> FloatArray:
+        """Return the predictions of a candidate so far, (n,); NaN in folds without one."""
+        predicted = np.full(len(self.observed), np.nan)
+        for outcome in self.outcomes[scheme, name]:
+            if outcome.predicted is not None:
+                predicted[self.folds[scheme] == outcome.fold] = outcome.predicted
+        return predicted
+
+    def first_folds(self, scheme: str, folds: int) -> tuple[NDArray[np.intp], pd.DataFrame]:
+        """Return the rows of the first folds, and the predictions of every candidate that has them all."""
+        rows = np.flatnonzero(self.folds[scheme] < folds)
+        predictions = {}
+        for candidate in self.candidates:
+            predicted = self.predictions(scheme, candidate.name)[rows]
+            if np.isfinite(predicted).all():
+                predictions[candidate.name] = predicted
+        return rows, pd.DataFrame(predictions)
+
+
+def cross_validate(
     dataset: LearningData,
     candidates: Sequence[Candidate],
     *,
@@ -113,421 +191,258 @@ def evaluate(
     folds: int | Mapping[str, int] = 10,
     seed: int = 0,
     jobs: Jobs = 1,
-    budget: float | None = None,
-    progress: Progress | None = None,
+    observers: Sequence[Observer] = (),
+    by_candidate: bool = False,
     tell_groups: Collection[str] = SCHEMES,
-    leave: Leave | None = None,
-    then: Then | None = None,
-    kept: KeptFits | None = None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
 
-    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per numerical library. Raises
-    DataError: a measured value is not positive, or there are too few rows or groups.
+    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per
+    numerical library. Raises DataError: a measured value is not positive, or there are too few rows
+    or groups.
 
     Parameters
     ----------
     dataset : LearningData
-        ``unpaired`` rows are added to the training rows of the candidates that use them, except those whose group is
-        held out (scheme ``"grouped"``), and the repeats of a problem that is.
+        ``unpaired`` rows are added to the training rows of the candidates that use them, except
+        those whose group is held out (scheme ``"grouped"``), and the repeats of a problem that is.
     candidates, schemes, folds, seed
-        In the order in which the budget is spent on them; as for `make_folds`, folds also by scheme.
+        As for `folds.make_folds`, folds also by scheme.
     jobs : int or Cluster
-        Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the data.
-    budget : float, optional
-        Seconds (of ``clock``) after which no further fit is started; a candidate that is not through a scheme by then
-        is left out of it, with that as its error.
+        Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the
+        data.
+    observers : sequence of Observer
+        Asked in this order before each task, and told after it.
+    by_candidate : bool
+        Whether one candidate after the other is worked through, in the order given. Otherwise fold
+        by fold, the last candidates first: they take longest, and no process waits for them at the
+        end.
     tell_groups : collection of str
-        Schemes under which models are given the groups, for inner folds that respect them. By default both, so that
-        what is evaluated is what a final fit with groups does. Under the others they are given the problems as groups
-        where there are repeats.
-    leave, then, progress : callable, optional
-        Asked after the first folds of a scheme (`fold_scheduler.LOOKS`), unless there is a budget: who ``leave`` names,
-        and is ``expensive``, is fitted for no further fold of it. The seconds that ``then`` returns are those of what
-        follows, which the time left has in it; ``progress`` is told of it in this process after every fit.
-    kept : KeptFits, optional
-        Fits done before, which are not done again; those that are done are written there.
+        Schemes under which models are given the groups, for inner folds that respect them. By
+        default both, so that what is evaluated is what a final fit with groups does. Under the
+        others they are given the problems as groups where there are repeats.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> from flopcast.features.matrix import build_dataset
+    >>> from flopcast.models.suite import suite
+    >>> from flopcast.evaluation.competition import columnar
+    >>> pairs = build_dataset(fc.read(where={"m": (None, 16)}), host="MI300X", target="MI355X")
+    >>> found = cross_validate(pairs, suite("default", columnar(pairs), models=["OLS"]), schemes=["kfold"])
+    >>> found["kfold"].predictions.shape == (len(pairs), 1)
+    True
     """
     names = tuple(candidate.name for candidate in candidates)
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"parameter candidates of evaluate must have different names, got {twice[0]!r} twice")
-    observed = check_targets(dataset.y, _sources(dataset))
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(f"parameter candidates of cross_validate must have different names, got {name!r} twice")
+    observed = check_targets(dataset.y, sources_of(dataset))
     repeats = repeats_of(dataset)
-    problems = None if repeats is None else repeats[0]
+    problems = None if repeats is None else repeats.paired
     counts = folds if isinstance(folds, Mapping) else dict.fromkeys(schemes, folds)
-    fold_of = {
-        scheme: make_folds(scheme, dataset.groups, len(observed), counts[scheme], seed, problems) for scheme in schemes
-    }
-    shared = _Shared.of(dataset, fold_of, frozenset(tell_groups), repeats)
-    course = Course(candidates, fold_of, clock=clock, budget=budget, leave=leave, then=then, observed=observed)
-    _run(course, partial(shared.part, candidates=candidates), shared, jobs, progress, kept)
-    results = {scheme: _collect(scheme, course, observed, dataset, candidates) for scheme in schemes}
+    fold_of_row = {}
+    for scheme in schemes:
+        fold_of_row[scheme] = make_folds(scheme, dataset.groups, len(observed), counts[scheme], seed, problems)
+    rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats)
+    course = Course(observed, candidates, fold_of_row)
+    fold = lru_cache(1)(lambda scheme, number: Fold.of(rows, scheme, number, candidates))
+    with pool(jobs) as workers:
+        for tasks in _rounds(course, observers, by_candidate):
+            planned = _planned(tasks, observers, course)
+            fitted = workers.map(_fit_fold, planned, rows, lambda task: fold(task.scheme, task.fold))
+            for outcomes in fitted:
+                course.record(outcomes)
+                for observer in observers:
+                    observer.after(outcomes, course)
+    results = {scheme: _collected(scheme, course, dataset) for scheme in schemes}
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """The arrays every fit needs, plain so that joblib hands them to processes as memory maps."""
-
-    X: FloatArray
-    columns: pd.Index
-    y: FloatArray
-    groups: NDArray
-    fold_of: dict[str, IntArray]
-    tell_groups: frozenset[str]
-    unpaired: tuple[FloatArray, FloatArray, NDArray] | None
-    campaigns: tuple[NDArray, NDArray] | None
-    repeats: tuple[NDArray, NDArray] | None
-    hosts: NDArray | None
-
-    @classmethod
-    def of(
-        cls,
-        data: LearningData,
-        fold_of: dict[str, IntArray],
-        tell_groups: frozenset[str],
-        repeats: tuple[NDArray, NDArray] | None,
-    ) -> _Shared:
-        extra, unpaired = data.unpaired, None
-        if extra is not None and len(extra.y):
-            values = extra.X.reindex(columns=data.X.columns).to_numpy(dtype=np.float64)
-            unpaired = (values, check_targets(extra.y, _sources(extra)), np.asarray(extra.groups, dtype=str))
-        return cls(
-            X=data.X.to_numpy(dtype=np.float64),
-            columns=pd.Index([str(column) for column in data.X.columns], dtype=object),  # Arrow is slow for a few names
-            y=np.asarray(data.y, dtype=np.float64),
-            groups=np.asarray(data.groups, dtype=str),
-            fold_of=fold_of,
-            tell_groups=tell_groups,
-            unpaired=unpaired,
-            campaigns=campaigns_of(data),
-            repeats=repeats,
-            hosts=hosts_of(data),
-        )
-
-    def part(self, scheme: str, fold: int, candidates: Sequence[Candidate]) -> _Fold:
-        """Return what these candidates need of one fold."""
-        held_out = self.fold_of[scheme] == fold
-        ways = dict.fromkeys((each.uses_unpaired, each.most_rows) for each in candidates)
-        others = learnable(held_out, self.groups, self.hosts) if scheme == "grouped" else ~held_out
-        learnt = {way: self._learnt(scheme, fold, drawn(others, way[1]), way[0]) for way in ways}
-        return _Fold(scheme, fold, self._rows(held_out), learnt)
-
-    def _learnt(self, scheme: str, fold: int, train: BoolArray, uses_unpaired: bool) -> _Learnt:
-        """Return the rows to train on, then the unpaired ones: those of groups, and problems, that are not held out."""
-        told = campaigns = None
-        if scheme in self.tell_groups:
-            told = self.groups, None if self.unpaired is None else self.unpaired[2]
-        elif self.repeats is not None:
-            told = self.repeats
-        X, y = self._rows(train), self.y[train]
-        groups = None if told is None else told[0][train]
-        if uses_unpaired and self.unpaired is not None:
-            keep = self._kept(scheme, fold)
-            X, y = self._frame(np.vstack([X, self.unpaired[0][keep]])), np.r_[y, self.unpaired[1][keep]]
-            groups = None if told is None or told[1] is None else np.r_[told[0][train], told[1][keep]]
-            if self.campaigns is not None:
-                campaigns = np.r_[self.campaigns[0][train], self.campaigns[1][keep]]
-        seen = drawn(train, MOST_SEEN)
-        return _Learnt(X, y, groups, campaigns, self._rows(seen), self.y[seen])
-
-    def _rows(self, rows: BoolArray) -> pd.DataFrame:
-        return self._frame(self.X.T.take(np.flatnonzero(rows), axis=1).T)  # column by column: no further copy
-
-    def _frame(self, values: FloatArray) -> pd.DataFrame:
-        return pd.DataFrame(np.asfortranarray(values), columns=self.columns, copy=False)  # as pandas would copy it
-
-    def _kept(self, scheme: str, fold: int) -> NDArray[np.bool_]:
-        """Return which unpaired rows may be trained on without a fold."""
-        assert self.unpaired is not None
-        held_out = self.fold_of[scheme] == fold
-        keep = ~np.isin(self.unpaired[2], self.groups[held_out] if scheme == "grouped" else [])
-        return keep if self.repeats is None else keep & ~np.isin(self.repeats[1], self.repeats[0][held_out])
+def _rounds(course: Course, observers: Sequence[Observer], by_candidate: bool) -> Iterator[list[Task]]:
+    """Yield the tasks in rounds; all fits of a round are done before the next is asked for."""
+    tasks = []
+    for members in families(course.candidates):
+        for scheme, count in course.counts.items():
+            for fold in range(count):
+                tasks.append(Task(members, scheme, fold))
+    if not by_candidate:
+        schemes = list(course.folds)
+        tasks.reverse()
+        tasks.sort(key=lambda task: (task.fold, schemes.index(task.scheme)))
+    begin = 0
+    pauses = {pause for observer in observers for pause in observer.pauses}
+    for end in [*sorted(pauses), max(course.counts.values())]:
+        yield [task for task in tasks if begin <= task.fold < end]
+        begin = end
 
 
-def campaigns_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
-    """Return the search that found each time of the paired and the unpaired rows; None where not all rows state it."""
-    if data.unpaired is None or not all("campaign" in each.rows for each in (data, data.unpaired)):
-        return None
-    found = [each.rows["campaign"] for each in (data, data.unpaired)]
-    if any(column.isna().any() for column in found):
-        return None
-    return found[0].to_numpy(dtype=str), found[1].to_numpy(dtype=str)
-
-
-def repeats_of(data: LearningData) -> tuple[NDArray, NDArray] | None:
-    """Return the number of the problem of each paired and each unpaired row; None where no problem has repeats.
-
-    Repeats are rows that the column ``run`` alone tells apart (`table.problems.number_runs`), and those of many targets
-    whose problem was measured on another one too: a new problem is measured on the host alone.
-    """
-    if RUN not in data.rows and HOST_DEVICE not in data.rows:
-        return None
-    every = [data.rows] if data.unpaired is None else [data.rows, data.unpaired.rows]
-    ids = problem_ids(pd.concat(every, ignore_index=True).drop(columns=RUN, errors="ignore"), device=False)
-    count = len(data.rows)
-    return (ids[:count], ids[count:]) if len(np.unique(ids)) < len(ids) else None
-
-
-def hosts_of(data: LearningData) -> NDArray | None:
-    """Return the group that each row would be of on its host, (n,), where rows have hosts of their own; else None."""
-    return getattr(data, "host_groups", None)
-
-
-def learnable(left_out: BoolArray, groups: NDArray, hosts: NDArray | None) -> BoolArray:
-    """Return which rows, (n,), may be learnt from where groups are left out: they are left out as hosts too."""
-    return ~left_out if hosts is None else ~left_out & ~np.isin(hosts, groups[left_out])
-
-
-def _run(
-    course: Course,
-    of_fold: Callable[[str, int], _Fold],
-    shared: _Shared,
-    jobs: Jobs,
-    progress: Progress | None,
-    kept: KeptFits | None,
-) -> None:
-    """Do every fit that is not kept."""
-    fold = lru_cache(1)(of_fold)
-    with pool(jobs) as fits:
-        for part in course.parts():
-            tasks = takewhile(course.goes_on, part if kept is None else _undone(part, course, kept))
-            for fitted in fits.map(_fit_fold, tasks, shared, lambda task: fold(task.scheme, task.fold)):
-                for outcome in fitted:
-                    course.take(outcome)
-                if kept is not None:
-                    kept.add(fitted)
-                if progress is not None:
-                    done = sum(map(len, course.outcomes.values()))
-                    label = f"{', '.join(outcome.name for outcome in fitted)} ({fitted[0].scheme})"
-                    progress(done, done + course.time.fits, label, course.seconds())
-
-
-def _undone(tasks: Sequence[Task], course: Course, kept: KeptFits) -> list[Task]:
-    """Return the tasks that are to be done, once those that are kept have been counted."""
-    undone = []
+def _planned(tasks: Iterable[Task], observers: Sequence[Observer], course: Course) -> Iterator[Task]:
+    """Yield the tasks of a round that are left to do, as the observers want them, when they can be begun."""
     for task in tasks:
-        found = kept.of(task, int(np.sum(course.fold_of[task.scheme] == task.fold)))
-        for outcome in found or ():
-            course.take(outcome, again=True)
-        undone += [task] if found is None else []
-    return undone
+        for observer in observers:
+            task = observer.before(task, course)
+        for name, why in task.stopped.items():
+            course.stopped.setdefault((task.scheme, name), why)
+        course.record(task.outcomes)
+        if task.candidates:
+            yield task
 
 
-class _Learnt(NamedTuple):
-    """Features, times, what inner folds must not split, and campaigns, of rows to train on; some rows to ask about."""
-
-    X: pd.DataFrame
-    y: FloatArray
-    groups: NDArray | None
-    campaigns: NDArray | None
-    seen: pd.DataFrame
-    seen_y: FloatArray
+def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the candidates, those of one family together, in the order of the last of them."""
+    members: dict[str, tuple[Candidate, ...]] = {}
+    for candidate in candidates:
+        key = candidate.name if candidate.family is None else f"family {candidate.family}"
+        members[key] = (*members.pop(key, ()), candidate)
+    return list(members.values())
 
 
 @dataclass(frozen=True)
-class _Fold:
+class Fold:
     """What the candidates of a fold are fitted to and asked for: arrays made once, which none of them writes to."""
 
-    scheme: str
-    fold: int
     asked: pd.DataFrame
-    learnt: dict[tuple[bool, int | None], _Learnt]
+    learnt: dict[tuple[bool, int | None], LearningRows]  # by uses_unpaired and most_rows of a candidate
+
+    @classmethod
+    def of(cls, rows: TrainingRows, scheme: str, fold: int, candidates: Iterable[Candidate]) -> Fold:
+        """Return what these candidates need of one fold."""
+        learnt = {}
+        for candidate in candidates:
+            key = candidate.uses_unpaired, candidate.most_rows
+            if key not in learnt:
+                learnt[key] = rows.without_fold(
+                    scheme, fold, candidate.most_rows, uses_unpaired=candidate.uses_unpaired
+                )
+        return cls(rows.frame_of(rows.held_out(scheme, fold)), learnt)
 
 
-def _fit_fold(task: Task, shared: _Shared | _Fold) -> list[Outcome]:
-    """Fit candidates without one fold and predict the fold; what several of them need is worked out once."""
-    fold = shared if isinstance(shared, _Fold) else shared.part(task.scheme, task.fold, task.candidates)
+def _fit_fold(task: Task, shared: TrainingRows | Fold) -> list[Outcome]:
+    """Fit candidates without one fold and predict the fold; what several of them need is computed once."""
+    fold = shared
+    if not isinstance(fold, Fold):
+        fold = Fold.of(fold, task.scheme, task.fold, task.candidates)
     memo = Memo()
-    return [_fit_one(candidate, fold, memo) for candidate in task.candidates]
+    return [_fit_one(candidate, task, fold, memo) for candidate in task.candidates]
 
 
-def _fit_one(candidate: Candidate, fold: _Fold, memo: Memo) -> Outcome:
+def _fit_one(candidate: Candidate, task: Task, fold: Fold, memo: Memo) -> Outcome:
     """Fit one candidate without one fold and predict the fold; what goes wrong is an outcome, not an exception."""
-    own, known = (candidate.name, fold.scheme, fold.fold), fold.learnt[candidate.uses_unpaired, candidate.most_rows]
+    rows = fold.learnt[candidate.uses_unpaired, candidate.most_rows]
     estimator = clone(candidate.estimator)
+    predicted, e_in, selected, error = None, np.nan, None, None
+    seconds = None
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
-            fitted = fit(estimator, known.X, known.y, known.groups, memo=memo, campaigns=known.campaigns)
+            fitted = fit(estimator, rows.X, rows.y, rows.groups, memo=memo, campaigns=rows.campaigns)
             seconds = time.perf_counter() - start
-            predicted = _predict(fitted, fold.asked)
-            e_in = e_out(known.seen_y, _predict(fitted, known.seen))
-            used = selected_features(fitted)
-        except Exception as error:
-            seconds, why = time.perf_counter() - start, one_line(error)
-            return Outcome(*own, None, np.nan, seconds, seconds, None, _texts(caught), why)
-    count, took = None if used is None else len(used), time.perf_counter() - start
-    return Outcome(*own, predicted, e_in, seconds, took, count, _texts(caught), None)
+            outside = _predict(fitted, fold.asked)
+            e_in = e_out(rows.seen_y, _predict(fitted, rows.seen))
+            features = selected_features(fitted)
+            selected = None if features is None else len(features)
+            predicted = outside
+        except Exception as failure:
+            error = one_line(failure)
+            e_in = np.nan
+    if seconds is None or error is not None:
+        seconds = time.perf_counter() - start
+    return Outcome(candidate.name, task.scheme, task.fold, predicted, e_in, seconds, selected, _texts(caught), error)
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
-    found = np.empty(len(X))
+    predicted = np.empty(len(X))
     for rows in in_parts(len(X)):
-        predicted = np.asarray(fitted.predict(X.iloc[rows]), dtype=np.float64)
-        if predicted.shape != found[rows].shape:
-            raise ValueError(f"predicted an array of shape {predicted.shape} for {len(found[rows])} rows")
-        found[rows] = predicted
-    return found
+        part = np.asarray(fitted.predict(X.iloc[rows]), dtype=np.float64)
+        if part.shape != predicted[rows].shape:
+            raise ValueError(f"predicted an array of shape {part.shape} for {len(predicted[rows])} rows")
+        predicted[rows] = part
+    return predicted
 
 
 def _texts(caught: list[warnings.WarningMessage]) -> list[str]:
     """Return the first line of each different warning, in order of appearance."""
-    texts = [f"{item.category.__name__}: {(str(item.message).strip().splitlines() or [''])[0]}" for item in caught]
-    return list(dict.fromkeys(texts))
+    texts: dict[str, None] = {}
+    for item in caught:
+        lines = str(item.message).strip().splitlines() or [""]
+        texts[f"{item.category.__name__}: {lines[0]}"] = None
+    return list(texts)
 
 
-def _collect(
-    scheme: str, course: Course, observed: FloatArray, dataset: LearningData, candidates: Sequence[Candidate]
-) -> SchemeResult:
+def _collected(scheme: str, course: Course, dataset: LearningData) -> SchemeResult:
     """Put the folds of each candidate together."""
-    folds, count, left = course.fold_of[scheme], course.counts[scheme], course.left[scheme]
     predictions: dict[str, FloatArray] = {}
     partial: dict[str, FloatArray] = {}
     rows = []
-    for candidate in candidates:
+    for candidate in course.candidates:
         name = candidate.name
-        found = sorted(course.outcomes.get((scheme, name), []), key=lambda outcome: outcome.fold)
-        predicted, error = _assemble(found, folds, left.get(name, count), dataset, course.budget)
-        if predicted is not None:
-            (partial if name in left else predictions)[name] = predicted
-        whole = predictions.get(name)
-        selected = [outcome.selected for outcome in found if outcome.selected is not None]
+        outcomes = sorted(course.outcomes[scheme, name], key=lambda outcome: outcome.fold)
+        stopped = course.stopped.get((scheme, name))
+        error = _failure(scheme, name, course, dataset)
+        e_in = selected = None
+        if error is None and stopped is not None:
+            partial[name] = course.predictions(scheme, name)
+        elif error is None:
+            predictions[name] = course.predictions(scheme, name)
+            e_in = float(np.mean([outcome.e_in for outcome in outcomes]))
+            counts = [outcome.selected for outcome in outcomes if outcome.selected is not None]
+            selected = median_low(counts) if counts else None
         row = summarise(
             name,
-            observed,
-            whole,
+            course.observed,
+            predictions.get(name),
             groups=dataset.groups,
-            e_in=float(np.mean([outcome.e_in for outcome in found])) if whole is not None else None,
-            features_selected=median_low(selected) if whole is not None and selected else None,
+            e_in=e_in,
+            features_selected=selected,
             features_available=dataset.X.shape[1],
-            fit_seconds=sum(outcome.seconds for outcome in found),
+            fit_seconds=sum(outcome.seconds for outcome in outcomes),
             error=error,
             space=candidate.space,
-            note=_note(found, len(found)),
+            note=_note(outcomes),
             left=None,
         )
+        if name in partial and stopped is not None:
+            row["left"] = stopped.to_dict()
         rows.append(row)
-    errors = {name: ape(observed, predicted) for name, predicted in (predictions | partial).items()}
-    for row in rows:
-        if row["name"] in partial:
-            seen = folds < left[row["name"]]
-            rivals = [name for name in errors if left.get(name, count) >= left[row["name"]]]
-            best = min(rivals, key=lambda name: (errors[name][seen].mean(), name))
-            times = finite(errors[row["name"]][seen].mean() / errors[best][seen].mean())
-            told = "" if times is None else f": {times:.3g} times the error of {best} on the same folds"
-            text = f"stopped after {left[row['name']]} of {count} folds (could no longer win){told}"
-            row["left"] = remark(
-                "cannot-win", text, folds=left[row["name"]], of=count, times=times, best=best
-            ).to_dict()
-    index = range(len(observed))
-    return SchemeResult(scheme, folds, pd.DataFrame(predictions, index=index), rows, pd.DataFrame(partial, index=index))
+    index = range(len(course.observed))
+    return SchemeResult(
+        scheme,
+        course.folds[scheme],
+        pd.DataFrame(predictions, index=index),
+        rows,
+        pd.DataFrame(partial, index=index),
+    )
 
 
-def _assemble(
-    found: list[Outcome], folds: IntArray, count: int, dataset: LearningData, budget: float | None
-) -> tuple[FloatArray | None, str | None]:
-    """Return the out-of-fold predictions of one candidate, NaN in folds from ``count`` on, or why there are none."""
-    failed = [outcome for outcome in found if outcome.error is not None]
+def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> str | None:
+    """Return why there are no predictions of a candidate; None where there are, all or those before it was stopped."""
+    outcomes = course.outcomes[scheme, name]
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
-        where = "" if len(failed) == count else f" (in {len(failed)} of {count} folds)"
-        return None, f"{failed[0].error}{where}"
-    if len(found) < count:
-        return None, f"left out: the budget of {budget:g} s was spent"
-    predicted = placed(found, folds)
-    bad = np.flatnonzero(~np.isfinite(predicted) & (folds < count))
-    if len(bad):
-        sources = _sources(dataset)
-        first = f"row {bad[0]}" if sources is None else sources[bad[0]]
-        return None, f"predicted {predicted[bad[0]]} for {len(bad)} of {len(predicted)} rows (first: {first})"
-    return predicted, None
+        where = "" if len(failed) == len(outcomes) else f" (in {len(failed)} of {len(outcomes)} folds)"
+        return f"{failed[0].error}{where}"
+    folds = course.folds[scheme]
+    predicted = course.predictions(scheme, name)
+    asked = np.isin(folds, [outcome.fold for outcome in outcomes])
+    bad = np.flatnonzero(~np.isfinite(predicted) & asked)
+    if not len(bad):
+        return None
+    sources = sources_of(dataset)
+    first = f"row {bad[0]}" if sources is None else sources[bad[0]]
+    return f"predicted {predicted[bad[0]]} for {len(bad)} of {len(predicted)} rows (first: {first})"
 
 
-def _note(found: list[Outcome], count: int) -> str | None:
+def _note(outcomes: list[Outcome]) -> str | None:
     """Say which kinds of warnings the fits raised (the first of each kind), and in how many folds."""
     first: dict[str, str] = {}
     folds: Counter[str] = Counter()
-    for outcome in found:
-        kinds = {text.split(":")[0]: text for text in reversed(outcome.warned)}
+    for outcome in outcomes:
+        kinds = {}
+        for text in outcome.warned:
+            kinds.setdefault(text.split(":")[0], text)
         folds.update(kinds.keys())
         first = kinds | first
-    return "; ".join(f"{text} (in {folds[kind]} of {count} folds)" for kind, text in sorted(first.items())) or None
-
-
-def _sources(dataset: LearningData) -> list[str] | None:
-    return dataset.rows["source"].astype(str).tolist() if "source" in dataset.rows.columns else None
-
-
-def drawn(rows: BoolArray, most: int | None) -> BoolArray:
-    """Return which of the rows, (n,), take part where at most so many may: all, or so many drawn at random."""
-    if most is None or rows.sum() <= most:
-        return rows
-    found = np.zeros(len(rows), dtype=bool)
-    found[np.random.default_rng(0).choice(np.flatnonzero(rows), most, replace=False)] = True
-    return found
-
-
-def make_folds(
-    scheme: str,
-    groups: ArrayLike | None,
-    n: int,
-    folds: int = 10,
-    seed: int = 0,
-    problems: ArrayLike | None = None,
-) -> IntArray:
-    """Return the fold in which each row is held out.
-
-    Scheme ``"kfold"`` shuffles the ``n`` rows into folds whose sizes differ by at most one; where rows are repeats,
-    their ``problems`` (n,), each in one fold, as groups of the other scheme are. ``"grouped"`` keeps every group of
-    ``groups`` (n,) in one fold: groups go, largest first (those of equal size shuffled), to the fold with the fewest
-    rows; with at most as many groups as folds each group is a fold of its own (leave one group out). The fold numbers
-    0, 1, ..., shape (n,), each have at least one row. Raises DataError: fewer rows than folds, or fewer than two
-    groups.
-    """
-    if folds < 2:
-        raise ValueError(f"parameter folds of make_folds must be at least 2, got {folds}")
-    if scheme == "kfold":
-        count = n if problems is None else len(np.unique(problems))
-        if count < folds:
-            raise DataError(
-                f"{folds}-fold cross-validation needs at least {folds} {'rows' if problems is None else 'problems'}, "
-                f"there are {count}: measure more, or select fewer conditions"
-            )
-        if problems is not None:
-            return _grouped(np.asarray(problems), n, folds, seed)
-        return np.random.default_rng(seed).permutation(n) % folds
-    if scheme == "grouped":
-        if groups is None:
-            raise ValueError("parameter groups of make_folds must be given for the scheme 'grouped', got None")
-        return _grouped(np.asarray(groups), n, folds, seed)
-    raise ValueError(f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-
-
-def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:
-    if len(groups) != n:
-        raise ValueError(f"parameter groups of make_folds must have {n} entries, got {len(groups)}")
-    code, names = pd.factorize(groups, sort=True)
-    sizes = np.bincount(code)
-    if len(names) < 2:
-        found = f"all rows are of group {str(names[0])!r}" if len(names) else "there are no rows"
-        raise DataError(
-            f"grouped cross-validation needs at least 2 groups, {found}: "
-            "choose another column for the groups, or measure more of them"
-        )
-    if len(names) <= folds:
-        return code.astype(np.int64)
-    return _balanced(sizes, folds, seed)[code]
-
-
-def _balanced(sizes: NDArray, folds: int, seed: int) -> IntArray:
-    """Fold of each group: the largest group first, each to the fold with the fewest rows so far."""
-    shuffled = np.random.default_rng(seed).permutation(len(sizes))
-    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    rows = np.zeros(folds, dtype=np.int64)
-    fold = np.empty(len(sizes), dtype=np.int64)
-    for group in order:
-        fold[group] = np.argmin(rows)
-        rows[fold[group]] += sizes[group]
-    return fold
+    notes = [f"{text} (in {folds[kind]} of {len(outcomes)} folds)" for kind, text in sorted(first.items())]
+    return "; ".join(notes) or None

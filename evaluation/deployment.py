@@ -6,16 +6,16 @@ A data set and its competition enter `deploy`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from math import nan
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
@@ -28,22 +28,17 @@ from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
 from ..workers import Jobs, one_thread, pool
 from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
-from .crossval import SCHEMES, Progress, drawn, evaluate
+from .crossval import cross_validate
 from .domain import TrainedRange, in_range_of_others, trained_range
-from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law, share_left_out
-from .fold_scheduler import Left
+from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
+from .folds import SCHEMES, drawn
 from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered
-from .ranking import MOST_ROWS, REPEATS, ranking, ranking_by_rss
+from .observers.progress import Report
+from .ranking import ranking, ranking_by_rss
 
 WORST: Final = 5
 NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
-_CALIBRATED: Final = (0.15, 1.2e-4)
-"""Seconds that the rule beyond the trained range takes to be calibrated, about: of every table, and a row more."""
-_SCORED: Final = (0.1, 2e-5)  # the same of the intervals of a scheme
-_SHUFFLED: Final = 9e-6  # seconds that the prediction of a shuffled row takes, about
-_PRIOR: Final = 0.25
-"""How much the expected seconds of the steps weigh beside those that the first of them took: a share of all."""
 LEAST_DEVICES: Final = 3  # devices, or families of them, that must have been left out, for intervals of another
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
 """Rows, or groups, that intervals are calibrated on: of the first folds alone, or within the trained range alone."""
@@ -100,7 +95,7 @@ def deploy(
     *,
     seed: int = 0,
     jobs: Jobs = 1,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     rank: bool = True,
 ) -> Deployed:
     """Fit the best model of the competition to all rows and calibrate its intervals.
@@ -123,7 +118,6 @@ def deploy(
     told = {scheme: {"known": (inside, learnt)}}
     asked, rankers = _asked(competition, best), [best, *_rankers(competition, best)] if rank else []
     new = _of_new_devices(dataset, best, asked.get("grouped", {}), seed)
-    cost = {row["name"]: _fit_seconds(row, result.folds) for row in result.rows}
     ranked = partial(partial, scheme=scheme, seed=seed)
     steps: list[tuple[str, Work]] = [
         (f"{best.name} (all rows)", partial(fit_all, candidate=best, scheme=scheme)),
@@ -136,11 +130,9 @@ def deploy(
             )
             for name, given in asked.items()
         ),
-        *((f"intervals ({near} devices)", work) for near, (_, work) in new.items()),
+        *((f"intervals ({near} devices)", work) for near, work in new.items()),
     ]
-    fits = [0 if "predicted" in given else given["count"] for given in asked.values()]
-    costs = _seconds(dataset, cost, best, rankers, [*fits, *(count for count, _ in new.values())])
-    estimator, beyond, *rest = _worked_out(steps, costs, dataset, jobs, progress)
+    estimator, beyond, *rest = _worked_out(steps, dataset, jobs, progress)
     spreads = dict(zip([*asked, *new], rest[len(rankers) :], strict=True))
     return Deployed(
         name=best.name,
@@ -162,77 +154,21 @@ def deploy(
     )
 
 
-def expected(
-    dataset: Dataset,
-    models: Sequence[Candidate],
-    seconds: Mapping[str, float],
-    errors: Mapping[str, float],
-    left: Left,
-) -> list[float]:
-    """Return the seconds of the steps of `deploy` where the competition is under way.
-
-    ``seconds`` are those of a fit of each model, ``errors`` its error so far: the least is taken to win. Where it has
-    ``left`` a scheme, its intervals may take fits of their own (`_asked`).
-    """
-    best = next(one for one in models if one.name == min(errors, key=lambda name: errors[name]))
-    forests = [one for one in models if one.is_forest and one is not best]
-    fits = []
-    for scheme in SCHEMES:
-        done, count = left.get(scheme, {}).get(best.name, (1, 1))
-        few = done < count and _units(dataset.groups, scheme) * done < ENOUGH[scheme] * count
-        fits.append(count if few else 0)
-    return _seconds(dataset, seconds, best, [best, *forests], fits)
-
-
-def _seconds(
-    dataset: Dataset, cost: Mapping[str, float], best: Candidate, rankers: Sequence[Candidate], fits: Sequence[int]
-) -> list[float]:
-    """Return the seconds of each step, as the fits of 458 to 20 454 rows have taken them.
-
-    ``cost`` is that of a fit of each model, ``fits`` how many each calibration of intervals needs.
-    """
-    calibrated, scored = (start + row * len(dataset) for start, row in (_CALIBRATED, _SCORED))
-    shuffled = _SHUFFLED * REPEATS * min(len(dataset), MOST_ROWS) * dataset.X.shape[1]
-    left_out, own = 2.2 * (1 - share_left_out(len(dataset))), cost[best.name]
-    return [
-        1.2 * own,
-        left_out * own + calibrated,
-        *(
-            (2.2 if one is best else 0.6 if one.tests_features else 3.5 if one.is_forest else 2.2) * cost[one.name]
-            + shuffled
-            for one in rankers
-        ),
-        *(scored + count * own for count in fits),
-    ]
-
-
 def _units(groups: NDArray[Any], scheme: str) -> int:
     """Return what `ENOUGH` counts of rows of such groups: rows where they are shuffled, groups where those are new."""
     return len(groups) if scheme == "kfold" else len(pd.unique(groups))
 
 
-def _fit_seconds(row: dict[str, Any], folds: IntArray) -> float:
-    """Return what a fit without a fold took, from a model's row of metrics; 0 where it failed."""
-    count = row["left"]["folds"] if row["left"] else len(np.unique(folds))
-    return (row["fit_seconds"] or 0.0) / count
-
-
-def _worked_out(
-    steps: Sequence[tuple[str, Work]], costs: Sequence[float], dataset: Dataset, jobs: Jobs, progress: Progress | None
-) -> list[Any]:
-    """Return what each step, by its label and about so many seconds, finds."""
-    said, found = progress or (lambda *_: None), dict[int, Any]()
+def _worked_out(steps: Sequence[tuple[str, Work]], dataset: Dataset, jobs: Jobs, progress: Report | None) -> list[Any]:
+    """Return what each step, by its label, finds."""
+    said, found, start = progress or (lambda *_: None), dict[int, Any](), perf_counter()
     labels, works = zip(*steps, strict=True)
-    parallel = effective_n_jobs(jobs) if isinstance(jobs, int) else len(jobs.look())
-    whole = max(sum(costs) / parallel, *costs)
-    said(0, len(steps), labels[0], whole)
-    start, prior = perf_counter(), _PRIOR * whole
+    said(0, len(steps), labels[0], nan)
     with pool(jobs) as processes:
         for place, result in processes.map(_done, enumerate(works), dataset):
             found[place] = result
-            done = whole * sum(costs[each] for each in found) / sum(costs)
-            pace = (perf_counter() - start + prior) / (done + prior)
-            said(len(found), len(steps), labels[place], (whole - done) * pace if len(found) < len(steps) else 0.0)
+            left = (perf_counter() - start) * (len(steps) - len(found)) / len(found)
+            said(len(found), len(steps), labels[place], left)
     return [found[place] for place in range(len(steps))]
 
 
@@ -273,16 +209,14 @@ def _asked(competition: Competition, best: Candidate) -> dict[str, dict[str, Any
     return found
 
 
-def _of_new_devices(
-    dataset: Dataset, model: Candidate, grouped: dict[str, Any], seed: int
-) -> dict[str, tuple[int, Work]]:
-    """Return what calibrates the intervals of new devices, by how near these are, and how many fits it takes.
+def _of_new_devices(dataset: Dataset, model: Candidate, grouped: dict[str, Any], seed: int) -> dict[str, Work]:
+    """Return what calibrates the intervals of new devices, by how near these are.
 
     Of devices left out, those whose family was still trained say how siblings err. Strangers err as whole families do
     that are left out: where devices were left out singly, the model is fitted without each family too. ``grouped`` are
     the predictions and folds of the groups left out, which must be devices or families.
     """
-    by, found = dataset.group_by or (), dict[str, tuple[int, Work]]()
+    by, found = dataset.group_by or (), dict[str, Work]()
     if dataset.target != EVERY or by not in BY_DEVICE or "folds" not in grouped:
         return found
     families, folds = groups_of(dataset.rows, (DEVICE_FAMILY,)), grouped["folds"]
@@ -290,13 +224,13 @@ def _of_new_devices(
     calibrated = partial(_calibrated, model=model, scheme="grouped", seed=seed, beyond=True)
     if by == (DEVICE_FAMILY,):
         apart = {**grouped, "predicted": _of_two_families(dataset, grouped["predicted"])}
-        return {STRANGER: (0, partial(calibrated, **apart))} if len(np.unique(families)) >= LEAST_DEVICES else found
+        return {STRANGER: partial(calibrated, **apart)} if len(np.unique(families)) >= LEAST_DEVICES else found
     elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
     if len(pd.unique(dataset.groups[elsewhere])) >= LEAST_DEVICES:
         near = {**grouped, "predicted": np.where(elsewhere, grouped["predicted"], np.nan)}
-        found[SIBLING] = 0, partial(calibrated, **near)
-    if enough and (count := len(np.unique(families))) >= LEAST_DEVICES:
-        found[STRANGER] = count, partial(_without_families, model=model, families=families, seed=seed)
+        found[SIBLING] = partial(calibrated, **near)
+    if enough and len(np.unique(families)) >= LEAST_DEVICES:
+        found[STRANGER] = partial(_without_families, model=model, families=families, seed=seed)
     return found
 
 
@@ -305,7 +239,7 @@ def _without_families(
 ) -> tuple[Spread, dict[str, Any]]:
     """Return what `_calibrated` does of families left out."""
     own = replace(dataset, groups=families, group_by=(DEVICE_FAMILY,))
-    found = evaluate(own, [model], schemes=("grouped",), folds=10, seed=seed, tell_groups=("grouped",))["grouped"]
+    found = cross_validate(own, [model], schemes=("grouped",), folds=10, seed=seed, tell_groups=("grouped",))["grouped"]
     predicted = _of_two_families(dataset, found.predictions[model.name].to_numpy())
     return _calibrated(own, model, "grouped", seed, count=10, predicted=predicted, folds=found.folds, beyond=True)
 
@@ -337,7 +271,7 @@ def _calibrated(
     drawn, where that was worked out before.
     """
     if predicted is None or folds is None:
-        found = evaluate(
+        found = cross_validate(
             dataset, [model], schemes=(scheme,), folds=max(count, 2), seed=seed, tell_groups=("grouped",)
         )[scheme]  # fmt: skip
         predicted, folds = found.predictions[model.name].to_numpy(), found.folds

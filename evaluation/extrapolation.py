@@ -35,8 +35,8 @@ from ..models.baselines import AdditiveTime, Affine
 from ..models.suite import additive_base
 from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
-from .crossval import drawn, make_folds
 from .domain import OPERATORS, WIDENING, trained_range
+from .folds import drawn, make_folds
 from .interval_scale import Learnt
 from .intervals import LEVEL, ConformalIntervals, Coverage, covered, log_ratio
 from .metrics import ape

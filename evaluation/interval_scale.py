@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import BoolArray, FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
-from .crossval import drawn, make_folds
 from .domain import LOG_PREFIX
+from .folds import drawn, make_folds
 from .intervals import LEVEL, ConformalIntervals, cross_bounds, interval_score, log_ratio
 
 POWERS: Final = (0.5, 1.0)  # of the difficulty found, how much is believed (0: intervals of one radius)

@@ -28,7 +28,7 @@ from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError
-from .crossval import SCHEMES
+from .folds import SCHEMES
 
 LEVEL: Final = 0.9  # of an interval where nobody asks for another: what is learnt, reported and kept with a model
 LEVELS: Final = np.arange(1, 200) / 200

@@ -23,7 +23,7 @@ from ..models.base import Candidate, nested, selected_features
 from ..models.suite import RELATIVE
 from ..workers import one_thread
 from .competition import fit_all, hub_of
-from .crossval import LearningData, drawn, hosts_of, learnable, make_folds
+from .folds import LearningData, drawn, hosts_of, learnable, make_folds
 from .metrics import ape, finite
 
 P_VALUE: Final = "p-value"

@@ -47,7 +47,7 @@ from flopcast.benchmarks.suite_time import (
     suite_table,
     suite_time,
 )
-from flopcast.evaluation.crossval import evaluate
+from flopcast.evaluation.crossval import cross_validate
 from flopcast.models.base import Candidate
 from flopcast.models.learners import Boosted, Forest
 from flopcast.models.suite import suite
@@ -72,7 +72,7 @@ def test_counters_are_driven_by_few_causes_in_many_units() -> None:
 def test_what_is_timed_is_what_evaluation_fits() -> None:
     data = counters(60, 6)
     timed = suite_time("default", data, names=FEW)
-    evaluated = evaluate(data, suite("default", data.columnar, names=FEW), schemes=("kfold",))
+    evaluated = cross_validate(data, suite("default", data.columnar, names=FEW), schemes=("kfold",))
     for name in FEW:
         np.testing.assert_allclose(timed.models[name].predicted, evaluated["kfold"].predictions[name])
         assert timed.models[name].seconds > 0

@@ -21,7 +21,7 @@ from flopcast.api.provenance import data_hash
 from flopcast.errors import DataError
 from flopcast.evaluation import competition
 from flopcast.evaluation.competition import columnar
-from flopcast.evaluation.crossval import evaluate
+from flopcast.evaluation.crossval import cross_validate
 from flopcast.evaluation.deployment import fit_all
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.extrapolation import fixed_widening
@@ -190,7 +190,7 @@ def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
     assert dataset.unpaired is not None
     assert (len(dataset.y), len(dataset.unpaired.y)) == (42, 42)
     learning = suite("default", columnar(dataset), names=["Mean/Transfer"])
-    predicted = evaluate(dataset, learning, schemes=("grouped",))["grouped"].predictions["Mean/Transfer"]
+    predicted = cross_validate(dataset, learning, schemes=("grouped",))["grouped"].predictions["Mean/Transfer"]
     assert 100 * np.mean(np.abs(predicted / dataset.y - 1)) < 12
 
 
@@ -199,7 +199,7 @@ def test_literature_mode_shows_its_failures(data: Path) -> None:
     """With about as many columns as rows, least squares in measured space fits the training rows only."""
     dataset = build_dataset(read([data], where={"n": ["1024", "2048"]}).frame, host=HOST, target=TARGET)
     published, ours = (
-        evaluate(dataset, suite(form, columnar(dataset), names=["OLS"]), schemes=("grouped",))["grouped"].rows[0]
+        cross_validate(dataset, suite(form, columnar(dataset), names=["OLS"]), schemes=("grouped",))["grouped"].rows[0]
         for form in ("literature", "default")
     )
     assert (published["space"], ours["space"]) == ("measured time", "relative error")

@@ -15,8 +15,8 @@ import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation import ranking
 from flopcast.evaluation.competition import compete
-from flopcast.evaluation.crossval import repeats_of
 from flopcast.evaluation.deployment import deploy
+from flopcast.evaluation.folds import repeats_of
 from flopcast.features.matrix import Dataset, KnownGroups, build_dataset
 from flopcast.hardware import EVERY, find
 from flopcast.models.base import Candidate

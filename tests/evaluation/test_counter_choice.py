@@ -15,7 +15,7 @@ from flopcast.errors import DataError
 from flopcast.evaluation import counter_choice
 from flopcast.evaluation.competition import columnar
 from flopcast.evaluation.counter_choice import WithinPasses, ablation, by_passes, choose, fewest, in_passes, recorded
-from flopcast.evaluation.crossval import evaluate
+from flopcast.evaluation.crossval import cross_validate
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.models.base import Candidate
 from flopcast.models.suite import suite
@@ -79,7 +79,7 @@ def test_counters_chosen_outside_the_fold_would_flatter(monkeypatch: pytest.Monk
             for passes in (0, 1)
         ),
     ]
-    rows = evaluate(planted, models, schemes=("kfold",))["kfold"].rows
+    rows = cross_validate(planted, models, schemes=("kfold",))["kfold"].rows
     of_all, none, inside = (row["e_out"] for row in rows)
     assert of_all < 0.8 * none
     assert inside > 0.95 * none
@@ -115,7 +115,7 @@ def test_with_more_counters_than_workloads_plain_least_squares_explode_and_other
     assert data.X.shape[1] > 288 > len(data) == 150
     errors = {}
     for kind, names in (("literature", ["OLS"]), ("default", ["OLS", "NNLS/Forward/BIC"])):
-        found = evaluate(replace(data, unpaired=None), suite(kind, columnar(data), 0, names), schemes=("kfold",))[
+        found = cross_validate(replace(data, unpaired=None), suite(kind, columnar(data), 0, names), schemes=("kfold",))[
             "kfold"
         ]
         errors |= {(kind, row["name"]): row["e_out"] for row in found.rows}

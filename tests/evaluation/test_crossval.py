@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from flopcast.errors import DataError
-from flopcast.evaluation.crossval import SchemeResult, evaluate, make_folds
-from flopcast.evaluation.deployment import expected
-from flopcast.evaluation.fold_scheduler import Course, Outcome, TimeLeft
+from flopcast.evaluation.crossval import SchemeResult, cross_validate
+from flopcast.evaluation.folds import make_folds
 from flopcast.evaluation.metrics import by_group
+from flopcast.evaluation.observers.budget import Budget
+from flopcast.evaluation.observers.early_stopping import EarlyStopping
+from flopcast.evaluation.observers.progress import Progress
 from flopcast.models.base import Candidate
 from flopcast.models.baselines import AdditiveTime
 from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
@@ -73,7 +74,7 @@ def spy(seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarra
 
 def test_predictions_are_those_of_the_other_folds() -> None:
     data = make_data()
-    result = evaluate(data, [Candidate("OLS", LinearRegression(), "measured time")])
+    result = cross_validate(data, [Candidate("OLS", LinearRegression(), "measured time")])
     for scheme in ("kfold", "grouped"):
         folds, predictions = result[scheme].folds, result[scheme].predictions["OLS"].to_numpy()
         for fold in range(10):
@@ -91,7 +92,7 @@ def test_predictions_are_those_of_the_other_folds() -> None:
 
 
 def test_a_nearest_neighbour_has_no_training_error() -> None:
-    row = evaluate(make_data(), [Candidate("kNN", KNeighborsRegressor(1), "measured time")])["kfold"].rows[0]
+    row = cross_validate(make_data(), [Candidate("kNN", KNeighborsRegressor(1), "measured time")])["kfold"].rows[0]
     assert row["e_in"] == 0.0
     assert row["e_out"] > 1.0
 
@@ -105,7 +106,7 @@ def test_jobs_change_nothing() -> None:
         Candidate("RandomForest", RandomForestRegressor(2, max_depth=3, random_state=0), "measured time"),
         Candidate("OLS", LinearRegression(), "measured time"),
     ]
-    one, two = (evaluate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"] for jobs in (1, 2))
+    one, two = (cross_validate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"] for jobs in (1, 2))
     assert one.predictions.columns.tolist() == ["RandomForest", "OLS"]
     assert one.predictions.to_numpy().tobytes() == two.predictions.to_numpy().tobytes()
     for first, second in zip(one.rows, two.rows, strict=True):
@@ -141,11 +142,11 @@ def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
     grow, base = ExtraTreesRegressor.fit, AdditiveTime.fit
     monkeypatch.setattr(ExtraTreesRegressor, "fit", lambda self, X, y: fits.append("trees") or grow(self, X, y))
     monkeypatch.setattr(AdditiveTime, "fit", lambda self, X, y: fits.append("base") or base(self, X, y))
-    together = evaluate(data, candidates, folds=3)
+    together = cross_validate(data, candidates, folds=3)
     # a fold needs both on all rows, on two inner folds, for two members of the shape model, and beside its prediction
     assert (fits.count("trees"), fits.count("base")) == (6 * 6, 6 * 6)
     for candidate in candidates:
-        alone = evaluate(data, [candidate], folds=3, schemes=["grouped"])["grouped"].predictions[candidate.name]
+        alone = cross_validate(data, [candidate], folds=3, schemes=["grouped"])["grouped"].predictions[candidate.name]
         predicted = together["grouped"].predictions[candidate.name].to_numpy().tobytes()
         assert predicted == alone.to_numpy().tobytes(), candidate.name
 
@@ -162,7 +163,7 @@ def test_no_fit_is_shared_between_folds_or_schemes() -> None:
         def predict(self, X: Any) -> np.ndarray:
             return np.where(X["row"].isin(self.rows_), 1.0, 2.0)
 
-    found = evaluate(data, [Candidate(name, Rows(), "no fitting", family="rows") for name in ("first", "second")])
+    found = cross_validate(data, [Candidate(name, Rows(), "no fitting", family="rows") for name in ("first", "second")])
     assert len(seen) == len(set(seen)) == 20
     for result in found.schemes.values():
         assert (result.predictions == 2.0).all(axis=None)
@@ -177,7 +178,7 @@ def test_a_model_that_fails_is_a_row_with_its_reason() -> None:
             raise ArithmeticError("singular matrix\nin detail")
 
     good = Candidate("OLS", LinearRegression(), "measured time")
-    result = evaluate(make_data(), [spy(fail_once), good], schemes=["kfold"])["kfold"]
+    result = cross_validate(make_data(), [spy(fail_once), good], schemes=["kfold"])["kfold"]
     assert result.errors == {"Spy": "ArithmeticError: singular matrix (in 1 of 10 folds)"}
     assert [row["name"] for row in result.rows] == ["Spy", "OLS"]
     assert result.rows[0]["e_out"] is None
@@ -188,13 +189,13 @@ def test_nan_predictions_are_an_error_and_negative_ones_are_counted() -> None:
     def one_nan(n: int) -> np.ndarray:
         return np.where(np.arange(n) == 0, np.nan, 1.0)
 
-    result = evaluate(make_data(), [spy(then=one_nan)], schemes=["kfold"])["kfold"]
+    result = cross_validate(make_data(), [spy(then=one_nan)], schemes=["kfold"])["kfold"]
     assert result.errors["Spy"].startswith("predicted nan for 10 of 60 rows (first: a.csv:")
-    row = evaluate(make_data(), [spy(then=lambda n: np.full(n, -1.0))], schemes=["kfold"])["kfold"].rows[0]
+    row = cross_validate(make_data(), [spy(then=lambda n: np.full(n, -1.0))], schemes=["kfold"])["kfold"].rows[0]
     assert row["nonpositive"] == 60
     assert row["e_out"] > 100
     assert row["error"] is None
-    wrong = evaluate(make_data(), [spy(then=lambda n: np.ones((n, 2)))], schemes=["kfold"])["kfold"]
+    wrong = cross_validate(make_data(), [spy(then=lambda n: np.ones((n, 2)))], schemes=["kfold"])["kfold"]
     assert "(6, 2) for 6" in wrong.errors["Spy"]
 
 
@@ -203,7 +204,7 @@ def test_warnings_of_fits_become_a_note() -> None:
         warnings.warn("did not converge\nat all", ConvergenceWarning, stacklevel=1)
         warnings.warn("did not converge again", ConvergenceWarning, stacklevel=1)
 
-    row = evaluate(make_data(), [spy(warn)], schemes=["kfold"])["kfold"].rows[0]
+    row = cross_validate(make_data(), [spy(warn)], schemes=["kfold"])["kfold"].rows[0]
     assert row["note"] == "ConvergenceWarning: did not converge (in 10 of 10 folds)"
 
 
@@ -211,7 +212,7 @@ def test_models_are_told_the_groups_where_asked() -> None:
     told = {"kfold": [], "grouped": []}
     data = make_data()
     for scheme, found in told.items():
-        evaluate(data, [spy(lambda X, y, g, f=found: f.append(g))], schemes=[scheme], tell_groups=["grouped"])
+        cross_validate(data, [spy(lambda X, y, g, f=found: f.append(g))], schemes=[scheme], tell_groups=["grouped"])
     assert all(groups is None for groups in told["kfold"])
     assert all(len(groups) < 60 for groups in told["grouped"])
 
@@ -221,7 +222,7 @@ def test_a_candidate_learns_from_so_many_rows_at_most_and_predicts_all(scheme: s
     fits: list[tuple[pd.DataFrame, np.ndarray, np.ndarray]] = []
     capped = replace(spy(lambda X, y, g: fits.append((X, y, g))), most_rows=20)
     data = make_data()
-    found = evaluate(data, [capped], schemes=[scheme])[scheme]
+    found = cross_validate(data, [capped], schemes=[scheme])[scheme]
     assert found.predictions.notna().all(axis=None)
     for X, y, groups in fits:
         rows = X["row"].to_numpy(dtype=int)
@@ -246,7 +247,7 @@ def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(sch
         Candidate("paired", Spy(lambda X, y, g: plain.append(len(X))), "no fitting"),
         Candidate("all", Spy(lambda X, y, g: fits.append((X, y, g))), "no fitting", uses_unpaired=True),
     ]
-    evaluate(data, candidates, schemes=[scheme])
+    cross_validate(data, candidates, schemes=[scheme])
     assert set(plain) == {36 if scheme == "kfold" else 30}
     for X, y, groups in fits:
         assert list(X.columns) == ["work", "size", "row"]
@@ -265,12 +266,15 @@ def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
     slow = spy(lambda X, y, g: minutes.append(1))
     last = Candidate("OLS", LinearRegression(), "measured time")
 
-    def within(budget: float) -> SchemeResult:
-        return evaluate(
-            make_data(), [slow, last], schemes=["kfold"], folds=2, budget=budget, clock=lambda: 60.0 * len(minutes)
+    def within(seconds: float) -> SchemeResult:
+        minutes.clear()
+        budget = Budget(seconds, clock=lambda: 60.0 * len(minutes))
+        return cross_validate(
+            make_data(), [slow, last], schemes=["kfold"], folds=2, observers=[budget], by_candidate=True
         )["kfold"]
 
-    assert within(60.0).errors == dict.fromkeys(("Spy", "OLS"), "left out: the budget of 60 s was spent")
+    why = "left out: the budget of 60 s was spent"
+    assert within(60.0).errors == {"Spy": f"{why} (in 1 of 2 folds)", "OLS": why}
     assert len(minutes) == 1
     result = within(120.0)
     assert list(result.errors) == ["OLS"]
@@ -281,11 +285,20 @@ def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
 def test_the_time_left_is_told_from_the_fits_so_far_and_the_budget() -> None:
     minutes: list[int] = []
     left: list[float] = []
-    for budget in (None, 150.0):
-        evaluate(
-            make_data(), [spy(lambda X, y, g: minutes.append(1))], schemes=["kfold"], folds=4, budget=budget,
-            progress=lambda *call: left.append(call[3]), clock=lambda: 60.0 * len(minutes),
-        )  # fmt: skip
+    clock = lambda: 60.0 * len(minutes)  # noqa: E731
+    for seconds in (None, 150.0):
+        minutes.clear()
+        budget = None if seconds is None else Budget(seconds, clock)
+        progress = Progress(lambda *call: left.append(call[3]), budget, clock)
+        observers = [progress] if budget is None else [budget, progress]
+        cross_validate(
+            make_data(),
+            [spy(lambda X, y, g: minutes.append(1))],
+            schemes=["kfold"],
+            folds=4,
+            observers=observers,
+            by_candidate=budget is not None,
+        )
     assert left == pytest.approx([180.0, 120.0, 60.0, 0.0, 90.0, 30.0, 0.0])
 
 
@@ -302,11 +315,10 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
     bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
     watched = [replace(spy(lambda X, y, g: fits.append(1)), expensive=True), good, bad]
-    result = evaluate(data, watched, leave=leave, progress=lambda *call: told.append(call))
+    result = cross_validate(data, watched, observers=[EarlyStopping(leave), Progress(lambda *call: told.append(call))])
     looked = [rows for _, rows, _ in asked]
     assert asked[looked.index(24)][2] == ["Spy", "OLS"]
     assert (len(fits), told[0][1], told[-1][1]) == (14, 60, 54)
-    assert [bool(np.isnan(left)) for *_, left in told[:5]] == [True, True, False, False, False]
     row, full = result["kfold"].rows[0], result["grouped"].rows[0]
     assert (row["left"]["folds"], row["left"]["of"], row["left"]["best"], full["left"]) == (4, 10, "OLS", None)
     partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
@@ -316,99 +328,17 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
     assert row["left"]["times"] == pytest.approx(np.mean(1 - 1 / data.y[early]) / best)
     assert result["kfold"].predictions["OLS"].notna().all()
     assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (["OLS"], ["Spy", "OLS"])
-    few = evaluate(data, watched, folds=7, leave=leave, schemes=["kfold"])["kfold"]
+    few = cross_validate(data, watched, folds=7, observers=[EarlyStopping(leave)], schemes=["kfold"])["kfold"]
     assert few.rows[0]["left"] is None
     allowed = 0.5  # a clear loser leaves after two folds
-    sooner = evaluate(data, watched, leave=leave, schemes=["kfold"])["kfold"]
+    sooner = cross_validate(data, watched, observers=[EarlyStopping(leave)], schemes=["kfold"])["kfold"]
     assert (sooner.rows[0]["left"]["folds"], sooner.rows[0]["e_out"]) == (2, None)
     assert sooner.partial["Spy"].notna().tolist() == (sooner.folds < 2).tolist()
 
 
-def test_the_time_left_weighs_models_by_what_they_cost_and_leaves_out_who_would_leave() -> None:
-    fits = {(name, "kfold"): 10 for name in ("slow", "fast")}
-    seconds = [0.0]
-    left = TimeLeft(fits, lambda: seconds[0])
-    left.done("slow", "kfold", 9.0)
-    seconds[0] = 5.0  # two processes
-    assert np.isnan(left.seconds({}))
-    left.done("fast", "kfold", 1.0)
-    assert left.seconds({}) == pytest.approx(9 * 10 / 2)
-    assert left.seconds({("slow", "kfold"): 6}) == pytest.approx((3 * 9 + 9) / 2)
-    assert left.seconds({}, [8.0, 4.0]) == pytest.approx(9 * 10 / 2 + 8)  # on two processes
-    left.drop("slow", "kfold", "fast")
-    assert (left.fits, left.seconds({})) == (9, pytest.approx(9 * (1 + 9) / 2))
-
-
-#: Seconds of a fit to 12 936 rows of one device, shuffled and grouped, each with the folds after which it leaves.
-RECORDED = {
-    "Additive": (0.05, 2, 0.03, 2), "OLS": (0.02, 2, 0.02, 2), "Lasso": (0.1, 2, 0.1, 2),
-    "BoostedTrees": (1.2, 2, 1.1, 2), "MLP": (11.6, 2, 5.2, 2),
-    "RandomForest": (8.0, 2, 8.2, 2), "BoostedTrees/Residual": (1.4, 4, 0.9, 10),
-    "ExtraTrees/Residual": (2.4, 10, 2.2, 10), "Stack": (7.5, 10, 6.5, 10),
-}  # fmt: skip
-
-
-def test_the_time_left_of_a_recorded_run_is_true_within_a_factor_of_one_and_a_half() -> None:
-    now, final = [0.0], 11.0
-    fold_of = {scheme: np.repeat(np.arange(10), 2) for scheme in ("kfold", "grouped")}
-
-    def folds(name: str, scheme: str) -> int:
-        return int(RECORDED[name][1 if scheme == "kfold" else 3])
-
-    def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
-        return [name for name in predictions if folds(name, scheme) <= (2 if margin else 4)]
-
-    candidates = [Candidate(name, LinearRegression(), "log time", expensive=True) for name in RECORDED]
-    course = Course(
-        candidates, fold_of, clock=lambda: now[0], leave=leave, then=lambda *_: [final], observed=np.ones(20)
-    )
-    told: list[tuple[float, float]] = []
-    for task in chain.from_iterable(course.parts()):
-        name, took = task.candidates[0].name, RECORDED[task.candidates[0].name][0 if task.scheme == "kfold" else 2]
-        now[0] += took
-        course.take(Outcome(name, task.scheme, task.fold, np.ones(2), 0.0, took, took, None, [], None))
-        told.append((now[0], course.seconds()))
-    total = now[0] + final
-    ratios = [left / (total - at) for at, left in told if at > 0.13 * total]
-    assert 1 / 1.5 < min(ratios) < max(ratios) < 1.5
-    assert sum(at < 0.2 * total for at, _ in told) > 5
-
-
-def test_what_follows_the_folds_is_reckoned_for_the_model_that_leads_and_for_every_forest() -> None:
-    class Rows:
-        X, groups = pd.DataFrame(np.ones((60, 3))), np.array(["one"] * 60)
-
-        def __len__(self) -> int:
-            return 60
-
-    models = [Candidate("OLS", LinearRegression(), ""), Candidate("Forest", LinearRegression(), "", is_forest=True)]
-    seconds = {"OLS": 1.0, "Forest": 10.0}
-    cheap, dear = (expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": forest}, {}) for forest in (0.3, 0.1))  # type: ignore[arg-type]
-    assert (cheap[0], dear[0]) == (pytest.approx(1.2), pytest.approx(12))  # the fit to all rows
-    assert max(cheap) > 30 > max(dear)  # the ranking of a forest that does not lead has a fit of its own
-    assert sum(dear) > sum(cheap)
-    gone = {"kfold": {"Forest": (3, 10)}, "grouped": {"OLS": (3, 10)}}  # of 60 rows too few for intervals
-    again = expected(Rows(), models, seconds, {"OLS": 0.2, "Forest": 0.1}, gone)  # type: ignore[arg-type]
-    assert sum(again) - sum(dear) == pytest.approx(100)  # ten fits more
-
-
-def test_the_time_left_of_a_learning_curve_is_true_once_each_size_was_trained_on() -> None:
-    took = {20: 0.9, 100: 1.3, 500: 3.1, 1000: 6.4}
-    now = [0.0]
-    left = TimeLeft({("alone", str(rows)): 3 for rows in took}, lambda: now[0])
-    told = []
-    for _ in range(3):
-        for rows, seconds in took.items():
-            now[0] += 1.1 * seconds  # what is not training
-            left.done("alone", str(rows), seconds)
-            told.append((left.seconds({}), 3 * 1.1 * sum(took.values()) - now[0]))
-    assert told[0][0] < told[0][1]  # of the least size alone nobody knows
-    assert all(said == pytest.approx(true, abs=1e-9) for said, true in told[3:])
-
-
 def test_progress_counts_every_fit() -> None:
     seen: list[tuple[int, int, str, float]] = []
-    evaluate(make_data(), [spy()], folds=5, progress=lambda *call: seen.append(call))
+    cross_validate(make_data(), [spy()], folds=5, observers=[Progress(lambda *call: seen.append(call))])
     assert [call[:2] for call in seen] == [(i, 10) for i in range(1, 11)]
     assert {call[2] for call in seen} == {"Spy (kfold)", "Spy (grouped)"}
     assert seen[-1][3] == 0.0
@@ -419,9 +349,9 @@ def test_what_cannot_be_evaluated_is_refused() -> None:
     data = make_data()
     data.y[3] = 0.0
     with pytest.raises(DataError, match=r"a.csv:5"):
-        evaluate(data, [spy()])
+        cross_validate(data, [spy()])
     with pytest.raises(ValueError, match="different names, got 'Spy' twice"):
-        evaluate(make_data(), [spy(), spy()])
+        cross_validate(make_data(), [spy(), spy()])
 
 
 def _repeated(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
@@ -439,7 +369,7 @@ def test_repeats_of_a_problem_are_never_split_nor_learnt_from_where_it_is_held_o
     seen: list[tuple[set[float], list[int]]] = []
     watched = spy(lambda X, y, g: seen.append((set(X["m"]), pd.crosstab(X["m"], g).gt(0).sum(axis=1).tolist())))
     whole = Data(X, data.y, data.groups, rows, extra)
-    found = evaluate(whole, [replace(watched, uses_unpaired=True)], schemes=["kfold"], tell_groups=())
+    found = cross_validate(whole, [replace(watched, uses_unpaired=True)], schemes=["kfold"], tell_groups=())
     folds = found["kfold"].folds
     assert pd.Series(folds).groupby(m).nunique().eq(1).all()
     assert sorted(np.bincount(folds)) == [5] * 8 + [10] * 2
@@ -449,9 +379,9 @@ def test_repeats_of_a_problem_are_never_split_nor_learnt_from_where_it_is_held_o
     assert found.problems is not None
     assert len(np.unique(found.problems)) == 12
     once = Data(X, data.y, data.groups, rows.assign(m=np.arange(60.0)))
-    assert evaluate(once, [spy()], schemes=["kfold"]).problems is None
+    assert cross_validate(once, [spy()], schemes=["kfold"]).problems is None
     with pytest.raises(DataError, match="12"):
-        evaluate(whole, [spy()], schemes=["kfold"], folds=13)
+        cross_validate(whole, [spy()], schemes=["kfold"], folds=13)
 
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=40)
@@ -533,7 +463,7 @@ def test_the_campaign_of_a_held_out_row_plays_no_part_in_its_prediction(scheme: 
 
     def predictions(campaigns: np.ndarray) -> np.ndarray:
         data = Data(X[:60], y[:60], groups[:60], pd.DataFrame({"campaign": campaigns}), rest)
-        found = evaluate(data, candidates, schemes=[scheme], folds=3, tell_groups=["grouped"])
+        found = cross_validate(data, candidates, schemes=[scheme], folds=3, tell_groups=["grouped"])
         return found[scheme].predictions.to_numpy()
 
     held_out = make_folds(scheme, groups[:60], 60, 3) == 0

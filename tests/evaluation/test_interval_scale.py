@@ -11,7 +11,7 @@ import pytest
 
 import flopcast
 from flopcast.evaluation import competition
-from flopcast.evaluation.crossval import make_folds
+from flopcast.evaluation.folds import make_folds
 from flopcast.evaluation.interval_scale import Difficulty, held_out_limits, learn_difficulty
 from flopcast.evaluation.intervals import cross_bounds, interval_score
 

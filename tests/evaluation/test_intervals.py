@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from flopcast.errors import DataError
-from flopcast.evaluation.crossval import make_folds
+from flopcast.evaluation.folds import make_folds
 from flopcast.evaluation.intervals import (
     LEVELS,
     ConformalIntervals,

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from flopcast.errors import DataError
-from flopcast.evaluation.crossval import Evaluation, evaluate
-from flopcast.evaluation.fold_scheduler import Outcome
-from flopcast.evaluation.kept_fits import KeptFits
+from flopcast.evaluation.crossval import Course, Evaluation, Outcome, cross_validate
+from flopcast.evaluation.observers.progress import Progress
+from flopcast.evaluation.observers.resume import KeptFits
 from flopcast.models.base import Candidate
 from flopcast.tests.evaluation.test_crossval import Spy, make_data, spy
 
@@ -29,17 +29,17 @@ def path(tmp_path: Path) -> Path:
 
 def stopped(path: Path, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate until so many tasks are written, then press Ctrl-C."""
-    add, count = KeptFits.add, iter(range(after))
+    add, count = KeptFits.after, iter(range(after))
 
-    def counted(self: KeptFits, outcomes: list[Outcome]) -> None:
+    def counted(self: KeptFits, outcomes: list[Outcome], course: Course) -> None:
         if next(count, None) is None:
             raise KeyboardInterrupt
-        add(self, outcomes)
+        add(self, outcomes, course)
 
     with monkeypatch.context() as patch:
-        patch.setattr(KeptFits, "add", counted)
+        patch.setattr(KeptFits, "after", counted)
         with pytest.raises(KeyboardInterrupt):
-            evaluate(make_data(), CANDIDATES, kept=KeptFits(path, OF))
+            cross_validate(make_data(), CANDIDATES, observers=[KeptFits(path, OF)])
 
 
 def told(found: Evaluation) -> list[object]:
@@ -50,9 +50,9 @@ def test_an_evaluation_goes_on_to_the_very_same_result(path: Path, monkeypatch: 
     stopped(path, 25, monkeypatch)
     done: list[int] = []
     kept = KeptFits(path, OF, resume=True)
-    again = evaluate(make_data(), CANDIDATES, kept=kept, progress=lambda count, *_: done.append(count))
+    again = cross_validate(make_data(), CANDIDATES, observers=[kept, Progress(lambda count, *_: done.append(count))])
     assert done == list(range(26, 41))
-    whole = evaluate(make_data(), CANDIDATES)
+    whole = cross_validate(make_data(), CANDIDATES)
     for each in (again, whole):
         for row in (row for one in each.schemes.values() for row in one.rows):
             assert row.pop("fit_seconds") >= 0
@@ -85,5 +85,5 @@ def test_fits_of_something_else_are_refused_by_what_differs(path: Path, monkeypa
     with pytest.raises(DataError, match="is of other data and of other seed: give the same command"):
         KeptFits(path, {"data": "b", "seed": "1"}, resume=True)
     watched: list[int] = []
-    evaluate(make_data(), [spy(lambda X, y, g: watched.append(1))], kept=KeptFits(path, OF))  # anew
+    cross_validate(make_data(), [spy(lambda X, y, g: watched.append(1))], observers=[KeptFits(path, OF)])  # anew
     assert len(watched) == 20

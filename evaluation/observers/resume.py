@@ -1,25 +1,27 @@
-"""Fits of a training that is not done yet, in a file: whoever was interrupted goes on from them.
+"""Fits of a training that is not done yet, kept in a file: an interrupted training goes on from them.
 
-The first line says of what the fits are: data, settings and versions. Each further line is a fit, behind the SHA-256 of
-the first line and itself. A fit is data alone (`_Fit`, checked against its types when it is read), so that reading runs
-no code; predictions are little-endian doubles, so that a training that goes on ends in the same metrics.
+The first line says of what the fits are: data, settings and versions. Each further line is a fit,
+behind the SHA-256 of the first line and itself. A fit is data alone (`_Fit`, checked against its
+types when it is read), so that reading runs no code; predictions are little-endian doubles, so that
+a training that goes on ends in the same metrics.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from ..errors import ArtifactError, DataError
-from ..output import check_replaceable, check_unread
-from ..sealing import plain_content
-from .fold_scheduler import Outcome, Task
+from ...errors import ArtifactError, DataError
+from ...output import check_replaceable, check_unread
+from ...sealing import plain_content
+from ..crossval import Course, Observer, Outcome, Task
 
 SUFFIX: Final = ".fits"  # what ends the name of the file, which begins with that of the run
 _MOST: Final = 2**34  # bytes
@@ -34,14 +36,13 @@ class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     predicted: bytes | None
     e_in: float | None
     seconds: float
-    took: float
     selected: int | None
     warned: list[str]
     error: str | None
 
 
-class KeptFits:
-    """The fits that were done, and a place in a file for those that follow.
+class KeptFits(Observer):
+    """Keeps each fit in a file, and has those that it holds not done again.
 
     ``of`` is what the fits depend on; those of something else are refused. The first fits replace those of an earlier
     training unless they are to ``resume``. Raises DataError: there is nothing to resume, the fits are of other data or
@@ -51,8 +52,9 @@ class KeptFits:
     def __init__(self, path: Path, of: Mapping[str, str], *, resume: bool = False) -> None:
         self.path = path
         self._of = msgspec.json.encode(dict(of))
-        self._known: dict[tuple[str, str, int], _Fit] = {}
+        self._kept: dict[tuple[str, str, int], _Fit] = {}
         self._begun = resume
+        self._checked = False
         if resume and not path.exists():
             raise DataError("there is nothing to resume: train without it", source=str(path))
         if resume:
@@ -60,20 +62,36 @@ class KeptFits:
         else:
             self._check_replaceable()
 
-    def of(self, task: Task, rows: int) -> list[Outcome] | None:
-        """Return the fits of a task, whose fold has so many rows; None where they are not all there."""
-        found = [self._known.get((candidate.name, task.scheme, task.fold)) for candidate in task.candidates]
-        known = [fit for fit in found if fit is not None]
-        return [self._outcome(fit, rows) for fit in known] if len(known) == len(found) else None
+    def before(self, task: Task, course: Course) -> Task:
+        """Take out of the task what was fitted before, where all of its candidates were."""
+        if not self._checked:
+            self._check(course)
+            self._checked = True
+        kept = []
+        for candidate in task.candidates:
+            fit = self._kept.get((candidate.name, task.scheme, task.fold))
+            if fit is None:
+                return task
+            kept.append(_outcome(fit))
+        return replace(task, candidates=(), outcomes=(*task.outcomes, *kept))
 
-    def add(self, outcomes: Iterable[Outcome]) -> None:
+    def after(self, outcomes: Sequence[Outcome], course: Course) -> None:
         """Write fits to the file, which the first ones begin; where they cannot be, a DataError says why."""
         lines = [] if self._begun else [self._of]
-        for one in outcomes:
-            predicted = None if one.predicted is None else one.predicted.astype("<f8").tobytes()
-            e_in = None if np.isnan(one.e_in) else float(one.e_in)
-            about = (one.name, one.scheme, int(one.fold), predicted, e_in, one.seconds, one.took, one.selected)
-            line = msgspec.json.encode(_Fit(*about, one.warned, one.error))
+        for outcome in outcomes:
+            line = msgspec.json.encode(
+                _Fit(
+                    name=outcome.name,
+                    scheme=outcome.scheme,
+                    fold=int(outcome.fold),
+                    predicted=None if outcome.predicted is None else outcome.predicted.astype("<f8").tobytes(),
+                    e_in=None if np.isnan(outcome.e_in) else float(outcome.e_in),
+                    seconds=outcome.seconds,
+                    selected=outcome.selected,
+                    warned=outcome.warned,
+                    error=outcome.error,
+                )
+            )
             lines.append(self._digest(line) + b" " + line)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,14 +145,31 @@ class KeptFits:
                 fit = msgspec.json.decode(text, type=_Fit)
             except (ValueError, msgspec.MsgspecError) as error:
                 raise DataError(f"is damaged: {_HINT}", source=f"{self.path}:{number}") from error
-            self._known[fit.name, fit.scheme, fit.fold] = fit
+            self._kept[fit.name, fit.scheme, fit.fold] = fit
             length += len(line)
         return length
 
-    def _outcome(self, fit: _Fit, rows: int) -> Outcome:
-        predicted = None if fit.predicted is None else np.frombuffer(fit.predicted, "<f8").astype(np.float64)
-        if (fit.error is None) != (predicted is not None and len(predicted) == rows):
-            raise DataError(f"is damaged: {_HINT}", source=str(self.path))
-        e_in = np.nan if fit.e_in is None else fit.e_in
-        about = fit.name, fit.scheme, fit.fold, predicted, e_in, fit.seconds, fit.took, fit.selected
-        return Outcome(*about, fit.warned, fit.error)
+    def _check(self, course: Course) -> None:
+        """Refuse fits that have not a prediction of each row of their fold."""
+        for fit in self._kept.values():
+            rows = int(np.sum(course.folds.get(fit.scheme, np.empty(0)) == fit.fold))
+            predicted = -1 if fit.predicted is None else len(fit.predicted) // 8
+            if (predicted == rows) == (fit.error is not None):
+                raise DataError(f"is damaged: {_HINT}", source=str(self.path))
+
+
+def _outcome(fit: _Fit) -> Outcome:
+    predicted = None
+    if fit.predicted is not None:
+        predicted = np.frombuffer(fit.predicted, "<f8").astype(np.float64)
+    return Outcome(
+        name=fit.name,
+        scheme=fit.scheme,
+        fold=fit.fold,
+        predicted=predicted,
+        e_in=np.nan if fit.e_in is None else fit.e_in,
+        seconds=fit.seconds,
+        selected=fit.selected,
+        warned=fit.warned,
+        error=fit.error,
+    )
