@@ -137,7 +137,10 @@ class Check(Shown):
             self.run.save(place)
             checked = run_of(place)
             corrected = checked.trained.corrected(correction)
-            artifact.restate(place / artifact.MODEL, corrected.saved.manifest)
+            model_folder = place / artifact.MODEL
+            artifact.restate(model_folder, corrected.saved.manifest)
+            if corrected.known is not None:
+                artifact.restate(model_folder / artifact.KNOWN, corrected.known.saved.manifest)
             metrics = checked.metrics | {"correction": vars(correction), "schema": SCHEMA}
             metrics["data"] = {
                 **metrics["data"],
@@ -261,7 +264,7 @@ def check(
     before = [] if model.correction is None else [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
-        model=str(model.saved.manifest.get("selected", "?")),
+        model=model.name,
         host=named or _host(model),
         trained_host=_host(model),
         target=third,
@@ -351,8 +354,10 @@ def _own_host(run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: floa
 
 
 def _of_model(run: RunLike) -> pd.DataFrame:
-    """Return the out-of-fold predictions of the saved model."""
-    rows = run.predictions[run.predictions["model"] == run.metrics["model"]["name"]]
+    """Return under each scheme the out-of-fold predictions of the model that answers its question."""
+    answering = {cv["scheme"]: cv["selected"]["name"] for cv in run.metrics["cv"]}
+    rows = run.predictions
+    rows = rows[rows["scheme"].astype(str).map(answering).eq(rows["model"].astype(str))]
     return rows[np.isfinite(rows["predicted"]) & rows["predicted"].gt(0)]
 
 
@@ -504,15 +509,9 @@ def advise(
         weights = as_numbers(frame, weight)
         if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
             raise ParameterError("weight", f"must be a column of numbers of 0 or more, {weight!r} is not")
-    saved = trained.metrics["model"]["name"]
-    of_saved = {
-        cv["scheme"]: row["e_out"]
-        for cv in trained.metrics["cv"]
-        for row in (*cv["baselines"], *cv["models"])
-        if row["name"] == saved and row["e_out"]
-    }
-    unseen = of_saved.get("grouped") or of_saved["kfold"]  # out of fold; one of both where only that is known
-    errors = {"unseen_error": float(unseen), "known_error": float(min(of_saved.get("kfold") or unseen, unseen))}
+    stated = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in trained.metrics["cv"]}
+    unseen = stated.get("grouped", stated["kfold"])  # without folds by group nothing is known of new ones
+    errors = {"unseen_error": unseen, "known_error": min(stated.get("kfold", unseen), unseen)}
     cost = as_numbers(frame, COST) if COST in frame else np.full(len(frame), row_seconds)
     batch = choose(
         coordinates(model.features(frame)),

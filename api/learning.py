@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from ..errors import ParameterError, check_drawn, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
-from ..evaluation.deployment import deploy
+from ..evaluation.final_model import fit_final
 from ..evaluation.folds import make_folds
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape, check_level
@@ -34,7 +34,7 @@ from ..table.problems import HOST
 from .devices import Device, device
 from .predicting import RunLike, run_of
 from .tables import Data, load_measurements, names_of
-from .training import Run, Trained, as_prior, trained_model
+from .training import Run, Trained, as_prior
 
 ROWS: Final = (10, 30, 100, 300, 1000)  # rows of the target that are measured, where nobody says how many
 MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
@@ -207,8 +207,8 @@ def curve(
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
                     own = [*(told or ()), *of_prior(len(dataset))] if taught else told
                     competition = compete(dataset, models=told and own, seed=seed, scheme=scheme, alone=new)
-                    deployed = deploy(dataset, competition, seed=seed, rank=False)
-                    model = trained_model(Trained(dataset, deployed, measured, taught))
+                    final, _ = fit_final(dataset, competition, seed=seed, rank=False)
+                    model = Trained(dataset, final, measured, taught).loaded
                     scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])
                 selected = str(model.saved.manifest["selected"])
                 found.append(

@@ -420,12 +420,12 @@ class _Worked:
         model, recipe = self._asked.model, self._asked.model.recipe
         facts = {
             "run": self._asked.run,
-            "model": str(model.saved.manifest.get("selected", "?")),
+            "model": model.name,
             "host": recipe.host.name if recipe.host else None,
             "target": self._asked.target or recipe.target.name,
             "metric": recipe.metric,
             "level": self._asked.level,
-            "scheme": model.intervals.scheme,
+            "scheme": model.scheme,
             "other_devices": {} if recipe.host is None else dict(self._survey.others.most_common()),
         }
         corrected = [] if model.correction is None else [model.correction.remark]
@@ -599,11 +599,12 @@ def explain(
         reasons = [str(why) for why in answer["reasons"]]
         if not np.isfinite(answer["predicted"]):
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
+        model = model.answering(told)
         X = model.features(told)
         alone, parts, places = model.saved.predict(X)[0], parts_of(model.saved.estimator, X), model.domain.places(X)
     known = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
     laws = {str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)}
-    scheme = model.intervals.scheme
+    scheme = model.scheme
     cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
     chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
     trained = predictions[(predictions["scheme"] == scheme) & (predictions["model"] == chosen)]
@@ -612,7 +613,7 @@ def explain(
         Explained(
             workload=workload(one.iloc[0].to_dict()),
             metric=recipe.metric,
-            model=str(model.saved.manifest.get("selected", "?")),
+            model=model.name,
             answer={
                 **{name: float(answer[name]) for name in ("predicted", "lower", "upper")},
                 "level": interval,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import Parameter, signature
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..workers import cpu_model
 
 if TYPE_CHECKING:  # a page of a command that trains nothing need not import what trains
     from ..evaluation.competition import Competition
-    from ..evaluation.deployment import Deployed
+    from ..evaluation.final_model import FinalModel
     from ..features.matrix import Dataset
 
 _WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")  # parameters that do not change a result
@@ -123,7 +123,8 @@ def metrics_of(
     dataset: Dataset,
     measured: Measurements,
     competition: Competition,
-    model: Deployed,
+    model: FinalModel,
+    ranking: Sequence[Mapping[str, Any]],
     predictions: pd.DataFrame,
     digest: str,
 ) -> dict[str, Any]:
@@ -132,6 +133,7 @@ def metrics_of(
     `predictions` are those of the competition (`Competition.table`), `digest` is the `data_hash` of the data set.
     """
     report = dataset.report
+    shown = model.of(competition.scheme)
     irregular, odd = irregular_rows(dataset, measured.irregular)
     notes = [*map(repr, (*measured.notes, *report.get("remarks", ()), *competition.notes))]
     return {
@@ -160,11 +162,11 @@ def metrics_of(
             {**entry, "selected": _stated(entry["selected"]), **_regular(predictions, entry["scheme"], irregular)}
             for entry in competition.summary()
         ],
-        "model": {"name": model.name, "scheme": model.scheme, "space": model.space},
-        "intervals": model.coverage,
-        "ranking": model.ranking,
-        "groups": competition.by_group(dataset, model.name),
-        **({"pairs": pairs} if (pairs := competition.by_pair(dataset, model.name)) else {}),
+        "model": {"name": shown.name, "scheme": shown.scheme, "space": shown.candidate.space},
+        "intervals": model.coverage(competition.scheme),
+        "ranking": ranking,
+        "groups": competition.by_group(dataset, shown.name),
+        **({"pairs": pairs} if (pairs := competition.by_pair(dataset, shown.name)) else {}),
         "versions": versions(),
     }
 

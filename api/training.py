@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from ..errors import ArtifactError, DataError, ParameterError, check_number, che
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Observer
-from ..evaluation.deployment import Deployed, deploy
+from ..evaluation.final_model import FinalModel, fit_final
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.observers.budget import Budget
 from ..evaluation.observers.progress import Progress, Report
@@ -68,16 +68,32 @@ class Trained:
     """What a run knows that was just trained, and its folder does not hold."""
 
     dataset: Dataset  # what was trained on
-    model: Deployed  # the model to save: fitted to all rows, with its intervals and trained range
+    model: FinalModel  # the model to save: fitted to all rows, with its intervals and trained range
     measured: Measurements  # the rows read, and those kept out
     prior: TrainedModel | None = None  # the run over other devices that it was trained with
     kept: KeptFits | None = None  # where the fits of its cross-validation are kept until the run is saved
     digest: str = ""  # `data_hash` of the data set
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """What the saved model says of itself beside its estimator."""
-        model, dataset = self.model, self.model.fitted
+    def loaded(self) -> TrainedModel:
+        """The model as a run folder would give it back: its manifests as JSON holds them."""
+        known = None
+        if self.model.known is not None:
+            known = self._as_loaded(self.model.known, None)
+        return self._as_loaded(self.model, known)
+
+    def save(self, folder: Path) -> None:
+        """Write ``model/``: the estimators, and manifests with all that predict needs."""
+        loaded = self.loaded
+        _save(folder, self.model, loaded)
+        if self.model.known is not None and loaded.known is not None:
+            _save(folder / artifact.KNOWN, self.model.known, loaded.known)
+        if self.prior is not None:
+            artifact.save_again(folder / artifact.PRIOR, self.prior.saved)
+
+    def _as_loaded(self, model: FinalModel, known: TrainedModel | None) -> TrainedModel:
+        """Return a model with the answers that it must give when it is loaded."""
+        dataset = model.fitted
         manifest = {
             "features": artifact.describe_features(dataset.X, dataset.recipe.units),
             "data_sha256": self.digest or data_hash(self.dataset),
@@ -85,10 +101,20 @@ class Trained:
             "host": dataset.host.name if dataset.host else None,
             "target": dataset.target.name,
             "metric": dataset.metric,
-            **({"prior": sorted(devices_of(self.prior))} if self.prior else {}),
             **model.manifest(),
         }
-        return {**manifest, "answers": _as_loaded(self, manifest).answers(dataset.rows)}
+        if self.prior is not None:
+            manifest["prior"] = sorted(devices_of(self.prior))
+        if known is not None:
+            manifest["known"] = known.saved.manifest["selected"]
+        saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
+        answers = TrainedModel.of(saved, prior=self.prior, known=known).answers(dataset.rows)
+        manifest = json.loads(dumps({**manifest, "answers": answers}))
+        return TrainedModel.of(artifact.Artifact(model.estimator, manifest), prior=self.prior, known=known)
+
+
+def _save(folder: Path, model: FinalModel, loaded: TrainedModel) -> None:
+    artifact.save(folder, model.estimator, loaded.saved.manifest, model.fitted.X)
 
 
 class Run:
@@ -163,7 +189,7 @@ class Run:
         return self._just_trained("training rows").dataset
 
     @property
-    def model(self) -> Deployed:
+    def model(self) -> FinalModel:
         """The model as it was chosen and fitted; of a run just trained."""
         return self._just_trained("fitting of its model").model
 
@@ -229,10 +255,9 @@ class Run:
             with whole_folder(out) as stage:
                 shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
-        save_model = partial(_save_model, trained=self._fresh)
         made: dict[str, Any] = {"metrics": self.metrics, "predictions": self.predictions, "html": self.report()}
         with replacing(overwrite=overwrite):
-            write_run(out, **made, save_model=save_model)
+            write_run(out, **made, save_model=self._fresh.save)
         if self._fresh.kept is not None:
             self._fresh.kept.remove()
 
@@ -519,14 +544,14 @@ def train(
                 observers.append(Progress(progress))
             forests = by_trees(dataset, seed=seed, jobs=who, observers=observers)
         here = 1 if quick else jobs if len(dataset) > LEARNT else who  # each step asks for all rows
-        model = deploy(dataset, competition, seed=seed, jobs=here, progress=progress)
+        model, ranked = fit_final(dataset, competition, seed=seed, jobs=here, report=progress)
     trained = Trained(dataset, model, measured, known, kept, digest)
     predictions = competition.table(dataset)
-    metrics = metrics_of(dataset, measured, competition, model, predictions, digest)
+    metrics = metrics_of(dataset, measured, competition, model, ranked, predictions, digest)
     metrics["provenance"] = provenance(asked, measured, where, seed)
     for cv in metrics["cv"] if trees else ():
         cv["trees"] = forests[cv["scheme"]]
-    saved = trained_model(trained)
+    saved = trained.loaded
     if target_cost is not None:
         cost, run = dataset.rows[COST], dataset.rows.get(f"{HOST}duration_us")
         passes, taken = passes_of(dataset.recipe.columns), time.perf_counter() - started
@@ -558,7 +583,7 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
         raise ParameterError("prior_run", f"must be a run over other devices than the target: {which} ({few(devices)})")
     if given._fresh is not None:  # with its probes, as a folder has it: the run that takes it is saved with both
         with TemporaryDirectory() as aside:
-            _save_model(Path(aside) / artifact.MODEL, given._fresh)
+            given._fresh.save(Path(aside) / artifact.MODEL)
             found = TrainedModel.of(artifact.load(Path(aside) / artifact.MODEL))
     return found
 
@@ -598,23 +623,6 @@ def load(folder: str | Path) -> Run:
     """
     place = Path(folder)
     return Run(*read_run(place), TrainedModel.load(place), folder=place)
-
-
-def _save_model(folder: Path, trained: Trained) -> None:
-    """Write ``model/``: the estimator, and a manifest with all that predict needs."""
-    artifact.save(folder, trained.model.estimator, trained.manifest, trained.model.fitted.X)
-    if trained.prior is not None:
-        artifact.save_again(folder / artifact.PRIOR, trained.prior.saved)
-
-
-def trained_model(trained: Trained) -> TrainedModel:
-    """Return the model as a run folder would give it back: its manifest as JSON holds it."""
-    return _as_loaded(trained, trained.manifest)
-
-
-def _as_loaded(trained: Trained, manifest: Mapping[str, Any]) -> TrainedModel:
-    saved = artifact.Artifact(trained.model.estimator, json.loads(dumps(manifest)))
-    return TrainedModel.of(saved, prior=trained.prior)
 
 
 def show(

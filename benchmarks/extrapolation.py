@@ -24,9 +24,9 @@ from rich.table import Table
 
 from ..api.devices import device
 from ..api.tables import load_measurements
-from ..api.training import Trained, trained_model
+from ..api.training import Trained
 from ..evaluation.competition import compete
-from ..evaluation.deployment import deploy
+from ..evaluation.final_model import fit_final
 from ..evaluation.intervals import LEVEL
 from ..evaluation.metrics import ape
 from ..evaluation.trained_model import TrainedModel
@@ -137,8 +137,8 @@ def _tried(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         competition = compete(dataset, models=models, jobs=1)
-        deployed = deploy(dataset, competition)
-    model = trained_model(Trained(dataset, deployed, measured))
+        final, _ = fit_final(dataset, competition)
+    model = Trained(dataset, final, measured).loaded
     asked = build_dataset(table[held_out].reset_index(drop=True), **gpus)
     queries = asked.rows
     if source.host is not None:

@@ -29,7 +29,7 @@ from ..table.problems import HOST, beside, codes_of
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
 from .interval_scale import ON_DEVICE, Spread
-from .intervals import LEVEL, ConformalIntervals
+from .intervals import LEVEL
 from .verdicts import Interval
 
 _MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
@@ -123,6 +123,8 @@ class TrainedModel:
         A factor measured on newer rows (`checking`), on all but the law's answers; None as trained.
     prior : TrainedModel or None
         The run over other devices whose prediction is a feature.
+    known : TrainedModel or None
+        The model that answers rows of known groups in its place; None where one model answers all.
     own : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over all devices. The
         caller describes it; it is never saved.
@@ -139,12 +141,29 @@ class TrainedModel:
     groups: KnownGroups | None = None
     correction: Correction | None = None
     prior: TrainedModel | None = None
+    known: TrainedModel | None = None
     own: tuple[str, GPU] | None = None
 
     @property
-    def intervals(self) -> ConformalIntervals:
-        """The intervals of its own scheme."""
-        return self.spreads[self.scheme].intervals
+    def name(self) -> str:
+        """The model in tables; of two the one for new groups and the one for known ones."""
+        name = str(self.saved.manifest.get("selected", "?"))
+        if self.known is None or self.known.name == name:
+            return name
+        return f"{name} (new groups), {self.known.name} (known groups)"
+
+    def answering(self, row: pd.DataFrame) -> TrainedModel:
+        """Return the model that answers one row."""
+        if self.known is None or self._question(row)[0] != _KNOWN:
+            return self
+        return self.known
+
+    def _question(self, rows: pd.DataFrame) -> np.ndarray:
+        """Return what is known of each row: of a trained group, of a new one, or how near its new device is, (n,)."""
+        if self.groups is None:
+            return np.full(len(rows), _MODEL, dtype=object)
+        near = self.groups.nearness(rows, self.recipe.target)
+        return np.where(near != "", near, np.where(self.groups.holds(rows), _KNOWN, _NEW))
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -162,25 +181,33 @@ class TrainedModel:
         inner, prior = folder / artifact.PRIOR, None
         if inner.is_dir():
             prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
-        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior)
+        inner, known = folder / artifact.KNOWN, None
+        if inner.is_dir():
+            known = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
+        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, known)
 
     @classmethod
-    def of(cls, saved: artifact.Artifact, source: Path | str = "the model", prior: TrainedModel | None = None) -> Self:
+    def of(
+        cls,
+        saved: artifact.Artifact,
+        source: Path | str = "the model",
+        prior: TrainedModel | None = None,
+        known: TrainedModel | None = None,
+    ) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
 
-        ``prior`` is the one whose prediction it takes as a feature. Raises ArtifactError: the manifest is damaged, or
-        foreign.
+        ``prior`` is the one whose prediction it takes as a feature, ``known`` the one that answers rows of known
+        groups. Raises ArtifactError: the manifest is damaged, or foreign.
         """
         manifest = saved.manifest
         try:
             own = Spread.from_dict(manifest)
-            other = Spread.from_dict(manifest["other"]) if manifest.get("other") else None
             model = cls(
                 saved,
                 FeatureRecipe.from_dict(manifest["recipe"]),
                 TrainedRange.from_dict(manifest["domain"]),
                 {
-                    **{spread.intervals.scheme: spread for spread in (other, own) if spread},
+                    own.intervals.scheme: own,
                     **{str(near): Spread.from_dict(one) for near, one in manifest.get("devices", {}).items()},
                 },
                 own.intervals.scheme,
@@ -193,6 +220,7 @@ class TrainedModel:
                 KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
                 Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
                 prior,
+                known,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -200,6 +228,8 @@ class TrainedModel:
         artifact.check_columns(saved.feature_names, model.recipe.columns)
         if prior is None and manifest.get("prior"):
             raise ArtifactError(f"{source} names a prior that is not beside it: train again")
+        if (known is not None) != bool(manifest.get("known")):
+            raise ArtifactError(f"{source} and the model of known groups beside it do not belong together: train again")
         difficult = [name for one in model.spreads.values() if one.difficulty for name in one.difficulty.names]
         wider = () if model.beyond is None else model.beyond.wider
         difficult = [name for name in difficult if not name.startswith(ON_DEVICE)]
@@ -246,7 +276,8 @@ class TrainedModel:
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
         manifest = {**self.saved.manifest, "correction": vars(correction)}
-        model = replace(self, saved=replace(self.saved, manifest=manifest), correction=correction)
+        known = self.known and self.known.corrected(correction)
+        model = replace(self, saved=replace(self.saved, manifest=manifest), correction=correction, known=known)
         if kept := manifest.get("answers"):
             manifest["answers"] = {**kept, "answers": model._answers(kept["rows"], float(kept["level"]))}
         return model
@@ -316,13 +347,10 @@ class TrainedModel:
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
         known, reference = np.flatnonzero(able), self._reference(rows, work)
-        if self.groups is None:
-            trained = np.full(len(known), _MODEL, dtype=object)
-        else:
-            near = self.groups.nearness(rows[able], self.recipe.target)
-            trained = np.where(near != "", near, np.where(self.groups.holds(rows[able]), _KNOWN, _NEW))
+        trained = self._question(rows[able])
         devices = rows["device"].to_numpy(dtype=str)[able] if self.recipe.target == EVERY else None
-        answers, outside = self._known(X[able], reference[able], unlike.where(able), trained, level, devices)
+        asked = _Asked(rows[able], work.take(known), X[able], reference[able], unlike.where(able), trained, devices)
+        answers, outside = self._by_question(asked, level)
         reasons.extend(outside, known)
         frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
         frame = frame.assign(basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True))
@@ -363,20 +391,26 @@ class TrainedModel:
         predicted[~(predicted > 0)] = np.nan
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
-    def _known(
-        self,
-        X: pd.DataFrame,
-        reference: np.ndarray,
-        unlike: Reasons,
-        trained: np.ndarray,
-        level: float,
-        devices: np.ndarray | None = None,
-    ) -> tuple[pd.DataFrame, Reasons]:
-        """Return the predictions of rows with features, with limits and basis, and how each is unlike training.
+    def _by_question(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
+        """Return what `_from_features` does, each row by the model of its question."""
+        known = asked.trained == _KNOWN
+        if self.known is None or not known.any():
+            return self._from_features(asked, level)
+        frames, places, reasons = [], [], Reasons(len(known))
+        for model, at in ((self.known, np.flatnonzero(known)), (self, np.flatnonzero(~known))):
+            part = asked.take(at)
+            if model.recipe.columns != self.recipe.columns:  # one of them reads a simple rule
+                part = replace(part, X=model._features(part.rows, part.work)[0])
+            answers, why = model._from_features(part, level)
+            frames.append(answers)
+            places.append(at)
+            reasons.extend(why, at)
+        answers = pd.concat(frames, ignore_index=True).iloc[np.argsort(np.concatenate(places))]
+        return answers.reset_index(drop=True), reasons
 
-        ``trained`` (n,) says what is known of each: of a trained group, of a new one, or how near its new device is;
-        ``devices`` (n,) which they are told of, where they are of many.
-        """
+    def _from_features(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
+        """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
+        X, reference, unlike, trained, devices = asked.X, asked.reference, asked.unlike, asked.trained, asked.devices
         check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         reasons = Reasons(len(X))
@@ -532,6 +566,31 @@ class TrainedModel:
         """Return the metric as the host measured it."""
         name = self.recipe.metric
         return rows[f"{HOST}{name}" if HOST_DEVICE in rows else name].to_numpy(dtype=float)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Rows (n,) whose features are known."""
+
+    rows: pd.DataFrame
+    work: Work
+    X: pd.DataFrame
+    reference: np.ndarray  # what the fitted baselines scale
+    unlike: Reasons
+    trained: np.ndarray  # of a trained group, of a new one, or how near the new device is
+    devices: np.ndarray | None  # the device that each is asked of, in models of many
+
+    def take(self, at: np.ndarray) -> _Asked:
+        """Return some of the rows, by their places."""
+        return _Asked(
+            self.rows.iloc[at],
+            self.work.take(at),
+            self.X.iloc[at],
+            self.reference[at],
+            self.unlike.where(np.isin(np.arange(len(self.X)), at)),
+            self.trained[at],
+            None if self.devices is None else self.devices[at],
+        )
 
 
 def _closest(name: str) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ MODEL = "model"  # name of the model's folder in a run folder
 MANIFEST = "manifest.json"
 ESTIMATOR = "estimator.zip"
 PRIOR = "prior"  # name of the folder, in that of a model, of the model whose prediction it takes as a feature
+KNOWN = "known"  # name of the folder, in that of a model, of the model that answers rows of known groups
 _WRITTEN_HERE = ("schema", "versions", "estimator", "probes")
 _MOST_TEXT = 2**26  # bytes of a manifest
 

@@ -20,14 +20,12 @@ from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
 from flopcast.errors import DataError
 from flopcast.evaluation import competition
-from flopcast.evaluation.competition import columnar
-from flopcast.evaluation.crossval import cross_validate
-from flopcast.evaluation.deployment import fit_all
+from flopcast.evaluation.competition import columnar, fit_all
+from flopcast.evaluation.crossval import Course, Outcome, cross_validate
 from flopcast.evaluation.domain import TrainedRange
 from flopcast.evaluation.extrapolation import fixed_widening
-from flopcast.evaluation.fold_scheduler import Outcome
 from flopcast.evaluation.intervals import ConformalIntervals
-from flopcast.evaluation.kept_fits import KeptFits
+from flopcast.evaluation.observers.resume import KeptFits
 from flopcast.features.matrix import build_dataset
 from flopcast.features.recipe import FeatureRecipe
 from flopcast.hardware import find
@@ -249,15 +247,15 @@ def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_mac
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = f"train {data} --target MI355X --where device=MI355X --where m=..512 --where n=..2048 --models OLS".split()
-    folders, add, count = [], KeptFits.add, iter(range(7))
+    folders, add, count = [], KeptFits.after, iter(range(7))
 
-    def stopped(self: KeptFits, outcomes: Sequence[Outcome]) -> None:
-        add(self, outcomes)
+    def stopped(self: KeptFits, outcomes: Sequence[Outcome], course: Course) -> None:
+        add(self, outcomes, course)
         if next(count, None) is None:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(KeptFits, "add", stopped)
+        patch.setattr(KeptFits, "after", stopped)
         ended = call(*asked, "--out", tmp_path / "b", "--jobs", 1)
     assert ended.exit_code == 130
     assert "b.fits" in ended.stderr
@@ -274,7 +272,7 @@ def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_mac
         for row in [row for cv in metrics["cv"] for row in cv["baselines"] + cv["models"]]:
             row.pop("fit_seconds")
         assert metrics["provenance"].pop("machine")["cores"] > 0
-        files = {path.name: path.read_bytes() for path in (tmp_path / out / "model").iterdir()}
+        files = {path.name: path.read_bytes() for path in (tmp_path / out / "model").rglob("*.*")}
         folders.append((metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes()))
     assert folders[0] == folders[1]
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}

@@ -60,7 +60,7 @@ def _script(code: str) -> str:
 
 FOLLOWED = first_told(FOUND)
 PLACED = html._placed
-STEPS = {name: once(getattr(training, name)) for name in ("compete", "deploy")}
+STEPS = {name: once(getattr(training, name)) for name in ("compete", "fit_final")}
 
 
 def without_figures(parts: Sequence[Part]) -> list[Part]:

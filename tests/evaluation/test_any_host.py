@@ -15,7 +15,7 @@ import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation import ranking
 from flopcast.evaluation.competition import compete
-from flopcast.evaluation.deployment import deploy
+from flopcast.evaluation.final_model import fit_final
 from flopcast.evaluation.folds import repeats_of
 from flopcast.features.matrix import Dataset, KnownGroups, build_dataset
 from flopcast.hardware import EVERY, find
@@ -349,7 +349,9 @@ def test_hosts_are_kept_with_the_groups() -> None:
 def test_strangers_are_calibrated_on_pairs_of_two_families(group: str) -> None:
     """From a sibling a family that is left out would be told by a host that was left out with it."""
     dataset = build_dataset(fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=[group])
-    held = deploy(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False).coverage["schemes"]
+    held = fit_final(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False)[0].coverage("grouped")[
+        "schemes"
+    ]
     family = {name: find(name).family for name in TRAINED}
     apart = dataset.rows["host_device"].map(family) != dataset.rows["device"].map(family)
     assert held["stranger"]["rows"] == apart.sum() < len(dataset)

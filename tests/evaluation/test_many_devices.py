@@ -46,7 +46,7 @@ def run() -> fc.Run:
 def test_a_run_says_how_many_rows_its_models_learn_from_where_these_are_not_all(
     run: fc.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for where in ("models.suite", "evaluation.deployment"):
+    for where in ("models.suite", "evaluation.final_model"):
         monkeypatch.setattr(f"flopcast.{where}.LEARNT", 40)
     few = fc.train(measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1)
     assert [note for note in few.metrics["data"]["notes"] if "rows-drawn" in note and "Additive from 40" in note]

@@ -1,0 +1,453 @@
+"""The models that are saved: for each question the best one, fitted to all rows, with intervals and trained range.
+
+A data set and its competition enter `fit_final`. Rows of a known group and rows of a new one are
+two questions: a run holds the winner of each, and the intervals that belong to it, so that what is
+stated of a question is what answers it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import nan
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..arrays import BoolArray, FloatArray, IntArray
+from ..features.catalogue import RULE
+from ..features.matrix import BY_DEVICE, DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
+from ..hardware import EVERY
+from ..laws.rates import HOST_DEVICE, on_hosts
+from ..models.base import Candidate
+from ..models.baselines import Affine, ConstantRatio
+from ..models.suite import LEARNT
+from ..workers import Jobs, one_thread, pool
+from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
+from .crossval import cross_validate
+from .domain import TrainedRange, in_range_of_others, trained_range
+from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
+from .folds import drawn
+from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
+from .intervals import LEVEL, ConformalIntervals, covered
+from .observers.progress import Report
+from .ranking import ranking, ranking_by_rss
+
+WORST: Final = 5
+NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
+LEAST_DEVICES: Final = 3  # devices, or families of them, that must have been left out, for intervals of another
+ENOUGH: Final = {"kfold": 200, "grouped": 10}
+"""Rows, or groups, within the trained range on which intervals are calibrated; with fewer, all rows count."""
+
+
+@dataclass(frozen=True)
+class FinalModel:
+    """The model that answers one question, fitted to all rows, with what a prediction needs beside it."""
+
+    candidate: Candidate
+    scheme: str  # the question: ``grouped`` rows of new groups, ``kfold`` those of known ones
+    estimator: Any  # a fitted regressor
+    # the intervals of the question; of a run over all devices that left some out those of new
+    # devices too, by how near they are (`KnownGroups.nearness`)
+    spreads: dict[str, Spread]
+    held: dict[str, dict[str, Any]]  # by spread: how many rows 90 % intervals held, and of which groups fewest
+    groups: KnownGroups  # by which the question of a new row is told
+    domain: TrainedRange  # of the training matrix (`trained_range`)
+    fitted_baselines: dict[str, Any]  # constant ratio and line, fitted to all rows, and what they scale
+    difficulty: dict[str, Any] | None  # `Learnt.summary`
+    # how it goes on outside the trained range; None where the rows are too few, or too alike, to
+    # tell
+    beyond: Beyond | None
+    law: FallbackLaw | None  # what may be said of what was never trained; None where there is no law
+    fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
+    known: FinalModel | None = None  # answers rows of known groups in its place
+
+    @property
+    def name(self) -> str:
+        """The name of the model in tables."""
+        return self.candidate.name
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the part of the saved model's manifest that is about it."""
+        devices = {near: self.spreads[near].to_dict() for near in (SIBLING, STRANGER) if near in self.spreads}
+        manifest = {
+            "selected": self.name,
+            "space": self.candidate.space,
+            "scheme": self.scheme,
+            **self.spreads[self.scheme].to_dict(),
+            "groups": self.groups.to_dict(),
+            "domain": self.domain.to_dict(),
+            "baselines": self.fitted_baselines,
+            "beyond": self.beyond and self.beyond.to_dict(),
+            "law": self.law and self.law.to_dict(),
+        }
+        if devices:
+            manifest["devices"] = devices
+        return manifest
+
+    def of(self, scheme: str) -> FinalModel:
+        """Return the model that answers a question."""
+        if self.known is not None and self.known.scheme == scheme:
+            return self.known
+        return self
+
+    def coverage(self, shown: str) -> dict[str, Any]:
+        """Return ``intervals`` of ``metrics.json``: coverage and width of 90 % intervals.
+
+        Those of the question that is ``shown`` first, then by question and outside the trained range.
+        """
+        held = dict(self.held)
+        if self.known is not None:
+            held = {**self.known.held, **held}
+        first = self.of(shown)
+        own = first.held[first.scheme]
+        outside = None
+        if first.beyond is None:
+            outside = fixed_widening().to_dict()
+        else:
+            held["range"] = {"model": own["model"], **first.beyond.found}
+        return {
+            "level": LEVEL,
+            "coverage": own["coverage"],
+            "median_relative_width": own["median_relative_width"],
+            "schemes": held,
+            "outside": outside,
+            "difficulty": first.difficulty,
+        }
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One question, and its winner's predictions out of fold."""
+
+    scheme: str
+    candidate: Candidate
+    dataset: Dataset  # with the column of a simple rule, if that won
+    predicted: FloatArray  # (n,)
+    folds: IntArray  # (n,)
+    within: BoolArray  # (n,): rows in the trained range of the other folds, on which intervals are calibrated
+    learnt: Learnt | None  # how difficult each of them is
+
+    @classmethod
+    def of(cls, dataset: Dataset, competition: Competition, scheme: str) -> _Question:
+        candidate = competition.best_model(scheme)
+        result = competition.evaluation[scheme]
+        dataset = with_rule(dataset, candidate)
+        predicted = result.predictions[candidate.name].to_numpy()
+        within = _within(dataset, predicted, result.folds, scheme)
+        rows = drawn(within, LEARNT)
+        learnt = learn_difficulty(
+            dataset.X,
+            dataset.y[rows],
+            predicted[rows],
+            _alike(dataset, rows, scheme),
+            scheme,
+            rows=rows,
+            devices=_devices(dataset, rows, scheme),
+        )
+        return cls(scheme, candidate, dataset, predicted, result.folds, within, learnt)
+
+    def steps(self, seed: int) -> list[_Step]:
+        """Return what is left to compute: the fit, the rule outside the trained range, the intervals."""
+        name, scheme = self.candidate.name, self.scheme
+        fitted = partial(fit_all, candidate=self.candidate, scheme=scheme)
+        beyond = partial(
+            learn_beyond,
+            candidate=self.candidate,
+            scheme=scheme,
+            predicted=self.predicted,
+            learnt=self.learnt,
+            within=drawn(self.within, LEARNT),
+        )
+        calibrated = partial(
+            _calibrated,
+            model=self.candidate,
+            scheme=scheme,
+            predicted=self.predicted,
+            folds=self.folds,
+            within=self.within,
+            learnt=(self.learnt,),
+        )
+        steps = [
+            _Step((scheme, "fit"), f"{name} (all rows)", fitted),
+            _Step((scheme, "beyond"), f"{name} (ranges left out)", beyond),
+            _Step((scheme, scheme), f"intervals ({scheme})", calibrated),
+        ]
+        if scheme == "grouped":
+            new = _of_new_devices(self.dataset, self.candidate, self.predicted, self.folds, seed)
+            for near, work in new.items():
+                steps.append(_Step((scheme, near), f"intervals ({near} devices)", work))
+        return steps
+
+    def answered(self, results: Mapping[tuple[str, str], Any]) -> FinalModel:
+        """Return the model with what its steps found."""
+        spreads, held = {}, {}
+        for (scheme, part), result in results.items():
+            if scheme == self.scheme and part not in ("fit", "beyond"):
+                spreads[part], held[part] = result
+        return FinalModel(
+            candidate=self.candidate,
+            scheme=self.scheme,
+            estimator=results[self.scheme, "fit"],
+            spreads=spreads,
+            held=held,
+            groups=KnownGroups.of(self.dataset),
+            domain=trained_range(self.dataset.X),
+            fitted_baselines=_baselines(self.dataset),
+            difficulty=None if self.learnt is None else self.learnt.summary(),
+            beyond=results[self.scheme, "beyond"],
+            law=learn_law(self.dataset),
+            fitted=self.dataset,
+        )
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Something to compute from the data set of a question, in any order: ``key`` is the scheme and the part."""
+
+    key: tuple[str, str]
+    label: str
+    work: Callable[[Dataset], Any]
+
+
+def fit_final(
+    dataset: Dataset,
+    competition: Competition,
+    *,
+    seed: int = 0,
+    jobs: Jobs = 1,
+    report: Report | None = None,
+    rank: bool = True,
+) -> tuple[FinalModel, list[dict[str, Any]]]:
+    """Fit the best model of each question to all rows and calibrate its intervals; rank the features.
+
+    Parameters
+    ----------
+    seed : int
+        That of the competition, and of the ranking.
+    jobs : int or Cluster
+        Processes, on which the result does not depend.
+    report : callable, optional
+        Told which step is done, and how long the rest takes.
+    rank : bool
+        Whether features are ranked, by the model of the question that is shown first
+        (`Competition.scheme`).
+
+    Returns
+    -------
+    FinalModel
+        For new groups, with the one for known groups in ``known``; without folds by group for known
+        groups alone.
+    list of dict
+        ``ranking`` of ``metrics.json``.
+    """
+    schemes = sorted(competition.evaluation.schemes)  # grouped before kfold
+    questions = [_Question.of(dataset, competition, scheme) for scheme in schemes]
+    steps = []
+    for question in questions:
+        steps += question.steps(seed)
+    shown = next(question for question in questions if question.scheme == competition.scheme)
+    rankers = []
+    if rank:
+        rankers = [shown.candidate, *_rankers(competition, shown.candidate)]
+    for model in rankers:
+        function = ranking if model is shown.candidate else _ranked
+        work = partial(function, model=model, scheme=shown.scheme, seed=seed)
+        steps.append(_Step((shown.scheme, f"ranking by {model.name}"), f"{model.name} (ranking)", work))
+    results = _computed(steps, {question.scheme: question.dataset for question in questions}, jobs, report)
+    ranked = [results.pop((shown.scheme, f"ranking by {model.name}")) for model in rankers]
+    first, *others = [question.answered(results) for question in questions]
+    final = replace(first, known=others[0] if others else None)
+    table = []
+    if rank:
+        table += ranking_by_rss(final.of(shown.scheme).estimator, shown.candidate)
+    for rows in ranked:
+        table += rows
+    return final, table
+
+
+def _computed(
+    steps: Sequence[_Step], datasets: Mapping[str, Dataset], jobs: Jobs, report: Report | None
+) -> dict[tuple[str, str], Any]:
+    """Return what each step finds, by its key, in the order of the steps."""
+    results = {}
+    start = perf_counter()
+    if report is not None:
+        report(0, len(steps), steps[0].label, nan)
+    with pool(jobs) as processes:
+        for step, result in processes.map(_done, steps, datasets):
+            results[step.key] = result
+            seconds = (perf_counter() - start) * (len(steps) - len(results)) / len(results)
+            if report is not None:
+                report(len(results), len(steps), step.label, seconds)
+    return {step.key: results[step.key] for step in steps}
+
+
+def _done(step: _Step, datasets: Mapping[str, Dataset]) -> tuple[_Step, Any]:
+    """Return a step and what it finds; its warnings were those of the folds too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return step, step.work(datasets[step.key[0]])
+
+
+def _units(groups: NDArray[Any], scheme: str) -> int:
+    """Return what `ENOUGH` counts of rows of such groups: rows where they are shuffled, groups where those are new."""
+    return len(groups) if scheme == "kfold" else len(pd.unique(groups))
+
+
+def _of_new_devices(
+    dataset: Dataset, model: Candidate, predicted: FloatArray, folds: IntArray, seed: int
+) -> dict[str, Callable[[Dataset], Any]]:
+    """Return what calibrates the intervals of new devices, by how near these are.
+
+    Of devices left out, those whose family was still trained say how siblings err. Strangers err as
+    whole families do that are left out: where devices were left out singly, the model is fitted
+    without each family too. ``predicted`` and ``folds`` (n,) are those of the groups left out,
+    which must be devices or families.
+    """
+    by = dataset.group_by or ()
+    if dataset.target != EVERY or by not in BY_DEVICE:
+        return {}
+    families = groups_of(dataset.rows, (DEVICE_FAMILY,))
+    count = len(np.unique(families))
+    calibrated = partial(_calibrated, model=model, scheme="grouped", folds=folds)
+    if by == (DEVICE_FAMILY,):
+        if count < LEAST_DEVICES:
+            return {}
+        return {STRANGER: partial(calibrated, predicted=_of_two_families(dataset, predicted))}
+    work: dict[str, Callable[[Dataset], Any]] = {}
+    elsewhere = pd.Series(folds).groupby(families).transform("nunique").to_numpy() > 1
+    if len(pd.unique(dataset.groups[elsewhere])) >= LEAST_DEVICES:
+        work[SIBLING] = partial(calibrated, predicted=np.where(elsewhere, predicted, np.nan))
+    hosts = replace(dataset, group_by=(DEVICE_FAMILY,)).host_groups
+    if count >= LEAST_DEVICES and hub_of(families.astype(str), hosts) is None:
+        work[STRANGER] = partial(_without_families, model=model, families=families, seed=seed)
+    return work
+
+
+def _without_families(
+    dataset: Dataset, model: Candidate, families: NDArray[np.object_], seed: int
+) -> tuple[Spread, dict[str, Any]]:
+    """Return what `_calibrated` does of families left out."""
+    apart = replace(dataset, groups=families, group_by=(DEVICE_FAMILY,))
+    result = cross_validate(apart, [model], schemes=("grouped",), folds=10, seed=seed)["grouped"]
+    predicted = _of_two_families(dataset, result.predictions[model.name].to_numpy())
+    return _calibrated(apart, model, "grouped", predicted=predicted, folds=result.folds)
+
+
+def _of_two_families(dataset: Dataset, predicted: FloatArray) -> FloatArray:
+    """Return predictions of families left out, NaN where the host was left out too: a stranger's host is known."""
+    if HOST_DEVICE not in dataset.rows:
+        return predicted
+    same = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,)) == groups_of(dataset.rows, (DEVICE_FAMILY,))
+    return np.where(same, np.nan, predicted)
+
+
+def _calibrated(
+    dataset: Dataset,
+    model: Candidate,
+    scheme: str,
+    *,
+    predicted: FloatArray,
+    folds: IntArray,
+    within: BoolArray | None = None,
+    learnt: tuple[Learnt | None] | None = None,
+) -> tuple[Spread, dict[str, Any]]:
+    """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
+
+    They are calibrated on the rows ``within`` the trained range (`_within`), by default on all that
+    were predicted; of more than `LEARNT` so many are drawn at random. ``learnt`` is how difficult
+    those are, where that is known.
+    """
+    if within is None:
+        within = ~np.isnan(predicted)
+    rows = drawn(within, LEARNT)
+    y, seen = dataset.y[rows], predicted[rows]
+    groups = dataset.groups[rows].astype(str)
+    alike, devices = _alike(dataset, rows, scheme), _devices(dataset, rows, scheme)
+    with one_thread():  # many small products: threads would wait for each other
+        if learnt is None:
+            learnt = (learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices),)
+        lower, upper = held_out_limits(
+            dataset.X, y, seen, alike, folds[rows], LEVEL, scheme, rows=rows, devices=devices
+        )
+    difficulty = scale = None
+    if learnt[0] is not None:
+        difficulty, scale = learnt[0].difficulty, learnt[0].scale
+    inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
+    worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
+    named = []
+    for group, size, mean in worst.head(WORST).itertuples():
+        named.append({"group": str(group), "rows": int(size), "coverage": float(mean)})
+    held = {
+        "model": model.name,
+        **covered(y, seen, groups, lower, upper)._asdict(),
+        "rows": len(y),
+        "rows_beyond": int((~np.isnan(predicted)).sum() - within.sum()),
+        "worst_groups": named,
+    }
+    return Spread(ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty), held
+
+
+def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
+    """Return what says which of the rows err together, for how difficult each is: their groups.
+
+    Where these are devices, shuffled rows are told apart by what the operator says: a few devices
+    tell nothing.
+    """
+    if scheme == "grouped" or dataset.group_by not in BY_DEVICE:
+        return dataset.groups[rows].astype(str)
+    return groups_of(dataset.rows[rows]).astype(str)
+
+
+def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | None:
+    """Return the device of each of the rows, where they are of many and all of these are trained: some are harder."""
+    if dataset.target != EVERY or (scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}):
+        return None
+    return dataset.rows["device"].to_numpy(dtype=str)[rows]
+
+
+def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: str) -> BoolArray:
+    """Return which rows were predicted out of fold in the range of the rows of other folds, (n,).
+
+    The others were asked for as what lies beyond the range, which has intervals of its own
+    (`extrapolation`). Where too few are within (`ENOUGH`), all rows count that were predicted.
+    """
+    seen = ~np.isnan(predicted)
+    within = seen & in_range_of_others(dataset.X, folds)
+    enough = _units(dataset.groups[within], scheme) >= ENOUGH[scheme]
+    return within if enough and len(np.unique(folds[within])) > 2 else seen
+
+
+def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
+    """Return who ranks the features beside the best model: the forest, and the best model that selects by tests."""
+    rows_of = competition.evaluation[competition.scheme].rows
+    errors = {row["name"]: (row["left"] is not None, row["e_out"]) for row in rows_of if row["error"] is None}
+    ran = [model for model in competition.models if model.name in errors]
+    tested = [model for model in ran if model.selects_features and model.tests_features]
+    linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
+    return [*(model for model in ran if model.is_forest and model is not best), *linear]
+
+
+def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
+    """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
+    dataset = replace(dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]])
+    by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model) if model.is_forest else []
+    return [*by_rss, *ranking(dataset, model, scheme, seed)]
+
+
+def _baselines(dataset: Dataset) -> dict[str, Any]:
+    """Return the constant ratio and the line of all rows, and what they scale."""
+    reference = law_table(dataset)[[REFERENCE]]
+    ratio = ConstantRatio(REFERENCE).fit(reference, dataset.y)
+    line = Affine(REFERENCE).fit(reference, dataset.y)
+    return {
+        "reference": str(dataset.reference.name),
+        "constant ratio": {"ratio": float(ratio.ratio_)},
+        "affine": {"intercept": float(line.intercept_), "ratio": float(line.ratio_)},
+    }
