@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
-from ..output import check_output, dumps, replacing, whole_folder
 from ..evaluation.observers.progress import Report
+from ..output import check_output, dumps, replacing, whole_folder
 from ..report.document import Document
 from ..report.html import page
 from ..report.notebook import framed, notebook_progress

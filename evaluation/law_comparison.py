@@ -17,8 +17,8 @@ from statsmodels.regression.linear_model import OLS
 from ..models.baselines import Affine, ConstantRatio
 from ..table.measurements import quantity
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
-from .ties import tied_with_best
 from .folds import make_folds
+from .ties import tied_with_best
 from .verdicts import ALPHA, MOST_ROWS, Interval
 
 _ALIKE = 1e-9  # range of logarithms that rounding makes of equal times
