@@ -5,7 +5,7 @@ Beside it `by_trees` says how many trees a forest needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -23,7 +23,7 @@ from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
-from ..models.suite import LEARNT, POOLED, QUICK, Columnar, baselines, of_prior, suite
+from ..models.suite import LEARNT, QUICK, Columnar, baselines, contenders, default_of, of_prior, suite
 from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
@@ -217,7 +217,10 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
-    selected = {name: _selected(both, name, names, chosen_by) for name in both.schemes}
+    selected = {}
+    for name in both.schemes:
+        contending = contenders(name, contestants) if kind == "default" else None
+        selected[name] = _selected(both, name, names, contending, chosen_by)
     notes += [
         remark(
             "baseline-wins",
@@ -275,16 +278,28 @@ def by_preference(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _selected(
-    evaluation: Evaluation, scheme: str, baselines: Sequence[str], chosen_by: Mapping[str, Any]
+    evaluation: Evaluation,
+    scheme: str,
+    baselines: Sequence[str],
+    contending: Collection[str] | None,
+    chosen_by: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
     predictions, partial = evaluation[scheme].predictions, evaluation[scheme].partial
 
     def chosen(among: pd.DataFrame) -> dict[str, Any]:
-        options: dict[str, Any] = {"baselines": baselines, "partial": partial, "problems": evaluation.problems}
-        options["default"] = POOLED
-        options |= chosen_by
-        return select(evaluation.observed, among, evaluation.groups, scheme=scheme, **options)
+        return select(
+            evaluation.observed,
+            among,
+            evaluation.groups,
+            scheme=scheme,
+            baselines=baselines,
+            default=default_of(scheme, [str(name) for name in among]),
+            contenders=contending,
+            partial=partial,
+            problems=evaluation.problems,
+            **chosen_by,
+        )
 
     winner = chosen(predictions)
     models = predictions.drop(columns=list(baselines), errors="ignore")

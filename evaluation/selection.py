@@ -74,6 +74,7 @@ def select(
     baselines: Collection[str] = (),
     preference: Sequence[str] | None = None,
     default: str | None = None,
+    contenders: Collection[str] | None = None,
     partial: pd.DataFrame | None = None,
     problems: ArrayLike | None = None,
     criterion: str = "e_out",
@@ -102,6 +103,9 @@ def select(
         whatever the standard error.
     default : str, optional
         The model that is kept unless another is clearly better; of no effect where it did not run.
+    contenders : collection of str, optional
+        The models that may be chosen, beside the baselines: the error of the choice is that of choosing among these
+        alone. None, or none that ran: all of them.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
     criterion : {"e_out", "ir10", "ir20"}
@@ -119,30 +123,34 @@ def select(
     """
     if predictions.shape[1] == 0:
         raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
-    errors = _errors(observed, predictions)
-    losses = _losses(errors, criterion)
-    count = errors.shape[1]
-    code = _clusters(groups, scheme, problems)
-    resampled = "groups" if scheme == "grouped" else "rows" if problems is None else "problems"
-    units = int(code.max()) + 1
+    units_of = _clusters(groups, scheme, problems)
+    resampled = "groups"
+    if scheme != "grouped":
+        resampled = "rows" if problems is None else "problems"
+    units = int(units_of.max()) + 1
     if units < 2:
         raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
-    units_of, code = code, joined(code, MOST_UNITS)
+    code = joined(units_of, MOST_UNITS)
+    shown = [str(name) for name in predictions.columns]
+    shown_errors = _errors(observed, predictions)
+    names = _contenders(shown, baselines, contenders)
+    errors = shown_errors[:, [shown.index(name) for name in names]]
+    losses = _losses(errors, criterion)
+    count = len(names)
     with one_thread():
-        names = [str(name) for name in predictions.columns]
-        laws = [i for i, name in enumerate(names) if name in baselines]
-        kept = names.index(default) if default in names else None
-        chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
-        table, loss = errors.mean(axis=0), losses.mean(axis=0)
-        best = int(chooser.choose(np.ones((1, int(code.max()) + 1)), loss[None])[0])
-        tied = tied_with_best(losses, units_of, logs=CRITERIA[criterion][0] is None)
-        if partial is not None and partial.shape[1]:
-            names += [str(name) for name in partial.columns]
-            some, least = _errors(observed, partial), [int(np.argmin(loss))]
+        tied = tied_with_best(_losses(shown_errors, criterion), units_of, logs=CRITERIA[criterion][0] is None)
+        chooser = _Chooser(losses, code, names, baselines, preference, default, even=scheme == "grouped")
+        best = chooser.best()
+        table = errors.mean(axis=0)
+        stopped = _stopped(partial, baselines, contenders)
+        if stopped is not None:
+            least = [int(np.argmin(losses.mean(axis=0)))]
+            some = _errors(observed, stopped)
             missed = _losses(some, criterion)
+            names = names + [str(name) for name in stopped.columns]
             errors = np.column_stack([errors, _completed(some, errors[:, least])])
             losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(losses, code, _order(names, preference, baselines), laws, kept)
+            chooser = _Chooser(losses, code, names, baselines, preference, default, even=scheme == "grouped")
         draws = _bootstrap(errors, code, chooser, replicates, seed)
     even = 1.0 / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
     honest = draws.left_out_mean(errors, code)
@@ -156,7 +164,7 @@ def select(
         "ir": {str(limit): draws.left_out_mean(100.0 * (errors <= limit), code) for limit in THRESHOLDS},
         "e_out_table": float(table[best]),
         "interval": interval,
-        "tied": [names[i] for i in np.argsort(table, kind="stable") if i == best or tied[i]],
+        "tied": _in_order(shown, shown_errors.mean(axis=0), tied, names[best]),
         "picked": {names[i]: 100.0 * n / len(draws.chosen) for i, n in Counter(draws.chosen.tolist()).most_common()},
         "method": METHOD,
         "criterion": criterion,
@@ -213,8 +221,9 @@ def hopeless(
     if units < 2 or len(names) < 2:
         return []
     with one_thread():
-        draws = _bootstrap(losses, code, _Chooser(losses, code, _order(names, preference, ()), ()), replicates, seed)
-    best = int(np.argmin(losses.mean(axis=0)))
+        chooser = _Chooser(losses, code, names, (), preference, None, even=scheme == "grouped")
+        draws = _bootstrap(losses, code, chooser, replicates, seed)
+    best = int(np.argmin(chooser.means()))
     lower, _ = percentile_interval(draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level)
     picked = set(draws.chosen.tolist())
     return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
@@ -242,6 +251,29 @@ def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
     return np.where(np.isnan(errors), others + np.nanmean(errors - others, axis=0), errors)
 
 
+def _contenders(names: list[str], baselines: Collection[str], contenders: Collection[str] | None) -> list[str]:
+    """Return who may be chosen: the baselines and the contenders; all where none of the contenders ran."""
+    if contenders is None or not set(contenders) & set(names):
+        return names
+    return [name for name in names if name in baselines or name in contenders]
+
+
+def _stopped(
+    partial: pd.DataFrame | None, baselines: Collection[str], contenders: Collection[str] | None
+) -> pd.DataFrame | None:
+    """Return the predictions of the contenders that were stopped; None where there is none."""
+    if partial is None:
+        return None
+    names = _contenders([str(name) for name in partial.columns], baselines, contenders)
+    return partial[names] if names else None
+
+
+def _in_order(names: list[str], errors: FloatArray, tied: BoolArray, chosen: str) -> list[str]:
+    """Return the model that was chosen and those tied with the best, the least error first."""
+    places = np.argsort(errors, kind="stable")
+    return [names[place] for place in places if tied[place] or names[place] == chosen]
+
+
 def _order(names: list[str], preference: Sequence[str] | None, baselines: Collection[str]) -> NDArray[np.intp] | None:
     """Return the position of each model in the order of preference, baselines last; None without preference."""
     if preference is None:
@@ -252,20 +284,42 @@ def _order(names: list[str], preference: Sequence[str] | None, baselines: Collec
 
 
 class _Chooser:
-    """Chooses a model on each of several samples of clusters, given as counts (samples × clusters)."""
+    """Chooses a model on each of several samples of clusters, given as counts (samples × clusters).
+
+    With ``even`` clusters count alike, otherwise rows do.
+    """
 
     def __init__(
         self,
         losses: FloatArray,
         code: NDArray[np.intp],
-        order: NDArray[np.intp] | None,
-        laws: Sequence[int],
-        default: int | None = None,
+        names: list[str],
+        baselines: Collection[str],
+        preference: Sequence[str] | None,
+        default: str | None,
+        *,
+        even: bool,
     ) -> None:
-        self.sizes = np.bincount(code).astype(np.float64)
+        self.rows = np.bincount(code).astype(np.float64)
+        self.sizes = self.rows
         self.sums = sums_of(losses, code)
-        self.order, self.laws, self.default = order, np.array(laws, dtype=np.intp), default
-        self.reach = min(1.0, np.sqrt(CAUTION / effective_groups(code)))
+        units = effective_groups(code)
+        if even:
+            self.sums = self.sums / self.rows[:, None]
+            self.sizes = np.ones(len(self.rows))
+            units = len(self.rows)
+        self.order = _order(names, preference, baselines)
+        self.laws = np.array([place for place, name in enumerate(names) if name in baselines], dtype=np.intp)
+        self.default = names.index(default) if default in names else None
+        self.reach = min(1.0, np.sqrt(CAUTION / units))
+
+    def best(self) -> int:
+        """Return the index of the model chosen on all clusters."""
+        return int(self.choose(np.ones((1, len(self.sizes))), self.means()[None])[0])
+
+    def means(self) -> FloatArray:
+        """Return the mean loss of each model over all clusters."""
+        return self.sums.sum(axis=0) / self.sizes.sum()
 
     def choose(self, counts: FloatArray, means: FloatArray) -> NDArray[np.intp]:
         """Return the index of the model chosen on each sample; ``means`` are of the losses, samples × models."""
@@ -321,15 +375,14 @@ class _Draws(NamedTuple):
 
 def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
-    sizes, sums = chooser.sizes, sums_of(errors, code)
+    sums = sums_of(errors, code)
     in_bag, losses, chosen, left_out = [], [], [], np.zeros(sums.T.shape)
-    for counts in _cluster_counts(len(sizes), replicates, seed):
-        drawn = (counts @ sizes)[:, None]
-        means = (counts @ chooser.sums) / drawn
+    for counts in _cluster_counts(len(sums), replicates, seed):
+        means = (counts @ chooser.sums) / (counts @ chooser.sizes)[:, None]
         best = chooser.choose(counts, means)
         for model in np.unique(best):
             left_out[model] += (counts[best == model] == 0).sum(axis=0)
-        in_bag.append((counts @ sums) / drawn)
+        in_bag.append((counts @ sums) / (counts @ chooser.rows)[:, None])
         losses.append(means)
         chosen.append(best)
     return _Draws(np.concatenate(in_bag), np.concatenate(losses), np.concatenate(chosen), left_out)

@@ -222,6 +222,9 @@ class Boosted(RegressorMixin, BaseEstimator):
         beyond them the absolute error.
     max_bins : int, default=63
         The most intervals that a feature's values are sorted into before splits are sought.
+    weigh_groups : bool, default=False
+        Whether a row weighs 1 / sqrt(rows of its group), where `fit` is given groups: a large group then counts for
+        more than a small one, but not for as much more as it has rows.
     random_state : int, default=0
         The seed of the features that splits look at; None counts as 0.
 
@@ -256,16 +259,24 @@ class Boosted(RegressorMixin, BaseEstimator):
         tree_features: float = 1.0,
         loss: Literal["absolute", "huber"] = "absolute",
         max_bins: int = 63,
+        weigh_groups: bool = False,
         random_state: int | None = 0,
     ) -> None:
         self.n_trees, self.learning_rate, self.max_leaves = n_trees, learning_rate, max_leaves
-        self.tree_features, self.loss = tree_features, loss
+        self.tree_features, self.loss, self.weigh_groups = tree_features, loss, weigh_groups
         self.min_samples_leaf, self.max_features, self.max_bins = min_samples_leaf, max_features, max_bins
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Grow trees on X of shape (n_samples, n_features) and y of shape (n_samples,)."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Grow trees on X of shape (n_samples, n_features) and y of shape (n_samples,).
+
+        ``groups`` (n_samples,) have a say with ``weigh_groups`` alone.
+        """
         X, y, _ = check_rows(self, X, y)
+        weights = None
+        if self.weigh_groups and groups is not None:
+            code = np.unique(np.asarray(groups), return_inverse=True)[1]
+            weights = 1.0 / np.sqrt(np.bincount(code))[code]
         if self.loss not in ("absolute", "huber"):
             raise ValueError(f"parameter loss of Boosted must be 'absolute' or 'huber', got {self.loss!r}")
         many = len(y) >= BY_ROWS
@@ -286,7 +297,7 @@ class Boosted(RegressorMixin, BaseEstimator):
             "num_threads": 1,
             "verbosity": -1,
         }
-        booster = lightgbm.Booster(settings, lightgbm.Dataset(X, y, params=settings))
+        booster = lightgbm.Booster(settings, lightgbm.Dataset(X, y, weight=weights, params=settings))
         for _ in range(self.n_trees):
             booster.update()
         self.text_ = booster.model_to_string()

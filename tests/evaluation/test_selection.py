@@ -70,19 +70,39 @@ def test_the_smallest_of_many_like_errors_is_corrected() -> None:
 
 
 def test_agrees_with_bbc_cv_written_out() -> None:
-    """Algorithm 3 of the paper, row by row, with whole groups resampled and the left-out rows pooled."""
+    """Algorithm 3 of the paper, with whole groups resampled, which count alike, and the left-out rows pooled."""
     observed, predictions = noisy(4, 0.2, n=90)
     groups = np.repeat(np.arange(9), [2, 3, 5, 10, 10, 10, 15, 15, 20])
     errors = (100 * np.abs(predictions.to_numpy() - observed[:, None])) / observed[:, None]
     rng, total, rows = np.random.default_rng(5), 0.0, 0
     for _ in range(3000):
         drawn = rng.integers(9, size=9)
-        sample = np.concatenate([np.flatnonzero(groups == group) for group in drawn])
-        best = np.argmin(errors[sample].mean(axis=0))
+        best = np.argmin(np.mean([errors[groups == group].mean(axis=0) for group in drawn], axis=0))
         out = errors[~np.isin(groups, drawn), best]
         total, rows = total + out.sum(), rows + len(out)
     found = select(observed, predictions, groups, scheme="grouped", replicates=3000)
     assert found["e_out"] == pytest.approx(total / rows, rel=0.01)
+
+
+def test_groups_count_alike_where_they_are_left_out_and_rows_where_these_are() -> None:
+    """One group has most rows, and there alone the second model errs less."""
+    groups = np.repeat(np.arange(9), [100, 10, 10, 10, 10, 10, 10, 10, 10])
+    y = np.full(len(groups), 100.0)
+    predictions = pd.DataFrame({"few": np.where(groups == 0, 120.0, 110.0), "one": np.where(groups == 0, 105.0, 120.0)})
+    assert select(y, predictions, groups, scheme="grouped")["name"] == "few"
+    assert select(y, predictions, groups, scheme="kfold")["name"] == "one"
+
+
+def test_only_contenders_are_chosen_and_all_models_are_compared() -> None:
+    observed, predictions = noisy(5, 0.2, n=90)
+    groups = np.repeat(np.arange(9), 10)
+    all_of_them = select(observed, predictions, groups, scheme="grouped")
+    alone = select(observed, predictions, groups, scheme="grouped", contenders=[str(predictions.columns[3])])
+    assert alone["name"] == predictions.columns[3]
+    assert alone["e_out"] == pytest.approx(alone["e_out_table"], rel=0.05)  # nothing was chosen: no price
+    assert {*all_of_them["tied"]} <= {*map(str, predictions)}
+    nobody = select(observed, predictions, groups, scheme="grouped", contenders=["absent"])
+    assert nobody["name"] == all_of_them["name"]
 
 
 def test_a_clear_winner_is_no_coin_toss_and_a_baseline_may_win() -> None:
@@ -163,7 +183,7 @@ def test_a_simple_law_that_errs_no_more_than_the_chosen_model_is_taken() -> None
 def test_the_standard_error_is_that_of_the_difference_over_groups_and_counts_for_less_where_they_are_many(
     count: int, reach: float
 ) -> None:
-    y, predictions, groups = _close(groups=count)
+    y, predictions, groups = _close(n=12 * count, groups=count)
     difference = (predictions["liked"] - predictions["best"]).to_numpy()
     by_group = pd.Series(difference).groupby(groups).mean()
     error = np.sqrt(((by_group - difference.mean()) ** 2).sum()) / len(by_group)
