@@ -5,9 +5,9 @@ What a learner knows beyond its data ends soon; a sum of times goes on. For a ro
 rule's g. What one operator has not reached another may have: predictions fade by the range of all of them, intervals
 widen by that of the row's own, and as much more as it erred than others. Which rule, the fade D and the widths are
 learnt by leaving ranges out: in each operator the quarter of largest work is predicted from the rest, and the quarter
-of least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit had seen, at the
-price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them: an interval holds
-what either rule alone says from one doubling on, and is wide where the two disagree.
+of least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit had seen, at
+the price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them: an interval
+holds what either rule alone says from one doubling on, and is wide where the two disagree.
 
 Of workloads that a model knows nothing of, an analytic law speaks at the rates that training reached (`FallbackLaw`):
 the roofline (with a host, its measured time scaled by the ratio of the rooflines: the row keeps the rate that it
@@ -37,7 +37,6 @@ from ..remarks import Remark, remark
 from .competition import REFERENCE, columnar, fit_all
 from .domain import OPERATORS, WIDENING, trained_range
 from .folds import drawn, make_folds
-from .interval_scale import Learnt
 from .intervals import LEVEL, ConformalIntervals, Coverage, covered, log_ratio
 from .metrics import ape
 
@@ -45,8 +44,8 @@ WIDER: Final = {True: 4.0, False: 10.0}
 """Factor of the half-width (log scale) where fewer than three kinds were trained, with a host and without.
 
 The line fitted to each one of 15 PyTorch operators (MI100 -> MI210) and of 6 kinds of MIOpen convolutions (MI210 ->
-MI300X) covered 90 and 99 % of the rows of the others within so many times its own 90 % quantile; without a host 91 and
-over 99 %."""
+MI300X) covered 90 and 99 % of the rows of the others within so many times its own 90 % quantile; without a host 91
+and over 99 %."""
 LEAST_KINDS: Final = 3
 LEAST_ROWS_OF_LINE: Final = 10
 MOST_ROWS: Final = 2000  # rows that one line is fitted to, evenly spread over the table
@@ -186,8 +185,8 @@ class Beyond:
     wider: Mapping[str, float]
     # the rule that was not chosen: an interval holds what either says (`second`). None in runs of earlier versions.
     other: Rule | None
-    # what it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out`` (%),
-    # beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals
+    # what it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out``
+    # (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals
     found: Mapping[str, Any]
 
     def share(self, distance: FloatArray) -> FloatArray:
@@ -272,23 +271,19 @@ def learn_beyond(
     candidate: Candidate,
     scheme: str,
     predicted: FloatArray,
-    learnt: Learnt | None = None,
+    scale: FloatArray | None = None,
     within: BoolArray | None = None,
 ) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
 
     ``predicted`` (n,) are its out-of-fold predictions under ``scheme``, for which its intervals are calibrated on the
-    rows ``within`` (n,), by default all; ``learnt`` is how difficult rows are, from those. None where there are too few
-    rows of different size, or the model cannot be fitted to the others.
+    rows ``within`` (n,), by default all; ``scale`` (n,) is how many times as wide the interval of each is. None where
+    there are too few rows of different size, or the model cannot be fitted to the others.
     """
     within = np.ones(len(dataset), dtype=bool) if within is None else within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
-    told = some[within]  # which of the rows within are among these
+    near = np.ones(some.sum()) if scale is None else scale[some]
     dataset, predicted, within = dataset.taken(some), predicted[some], within[some]
-    near = np.ones(len(dataset))
-    if learnt is not None:
-        near = learnt.difficulty.scale(dataset.X, predicted, dataset.rows.get("device"))
-        near[within] = learnt.scale[told]
     ends, unpaired = _ends(dataset)
     if min((ends > 0).sum(), (ends < 0).sum()) < LEAST_ROWS:
         return None
@@ -387,8 +382,8 @@ class _LeftOut:
 def errors_by_operator(X: pd.DataFrame, errors: FloatArray) -> dict[str, float]:
     """Return by 0/1 feature of an operator how many times as large its errors are as those of all rows.
 
-    ``errors`` (n,), on the log scale, are those of rows outside the trained range. Of an operator with few of them its
-    own say little: all others together count like `OTHERS` rows.
+    ``errors`` (n,), on the log scale, are those of rows outside the trained range. Of an operator with few of them
+    its own say little: all others together count like `OTHERS` rows.
     """
 
     def reach(weights: FloatArray) -> float:

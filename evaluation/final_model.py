@@ -33,8 +33,8 @@ from .crossval import cross_validate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
 from .folds import drawn
-from .interval_scale import Learnt, Spread, held_out_limits, learn_difficulty
-from .intervals import LEVEL, ConformalIntervals, covered
+from .interval_scale import Learnt, Spread, Strata, held_out_limits, learn_difficulty
+from .intervals import LEVEL, ConformalIntervals, covered, log_ratio
 from .observers.progress import Report
 from .ranking import ranking, ranking_by_rss
 
@@ -131,7 +131,9 @@ class _Question:
     predicted: FloatArray  # (n,)
     folds: IntArray  # (n,)
     within: BoolArray  # (n,): rows in the trained range of the other folds, on which intervals are calibrated
-    learnt: Learnt | None  # how difficult each of them is
+    learnt: Learnt | None  # how difficult each of those drawn of them is
+    strata: Strata | None  # of known groups
+    scale: FloatArray  # (n,): how many times as wide the interval of each row is
 
     @classmethod
     def of(cls, dataset: Dataset, competition: Competition, scheme: str) -> _Question:
@@ -150,7 +152,16 @@ class _Question:
             rows=rows,
             devices=_devices(dataset, rows, scheme),
         )
-        return cls(scheme, candidate, dataset, predicted, result.folds, within, learnt)
+        scale = np.ones(len(dataset))
+        if learnt is not None:
+            scale = learnt.difficulty.scale(dataset.X, predicted, dataset.rows.get("device"))
+            scale[rows] = learnt.scale
+        strata = None
+        if scheme == "kfold":
+            trained_rows = rows_in_other_folds(dataset.groups, result.folds)
+            strata = Strata.learn(np.abs(log_ratio(dataset.y, predicted) / scale)[rows], trained_rows[rows])
+            scale = scale * strata.scale(trained_rows)
+        return cls(scheme, candidate, dataset, predicted, result.folds, within, learnt, strata, scale)
 
     def steps(self, seed: int) -> list[_Step]:
         """Return what is left to compute: the fit, the rule outside the trained range, the intervals."""
@@ -161,7 +172,7 @@ class _Question:
             candidate=self.candidate,
             scheme=scheme,
             predicted=self.predicted,
-            learnt=self.learnt,
+            scale=self.scale,
             within=drawn(self.within, LEARNT),
         )
         calibrated = partial(
@@ -171,7 +182,7 @@ class _Question:
             predicted=self.predicted,
             folds=self.folds,
             within=self.within,
-            learnt=(self.learnt,),
+            learnt=(self.learnt, self.strata),
         )
         steps = [
             _Step((scheme, "fit"), f"{name} (all rows)", fitted),
@@ -356,13 +367,13 @@ def _calibrated(
     predicted: FloatArray,
     folds: IntArray,
     within: BoolArray | None = None,
-    learnt: tuple[Learnt | None] | None = None,
+    learnt: tuple[Learnt | None, Strata | None] | None = None,
 ) -> tuple[Spread, dict[str, Any]]:
     """Return the intervals of a scheme, what they held, and the groups of which they held the fewest rows.
 
     They are calibrated on the rows ``within`` the trained range (`_within`), by default on all that
     were predicted; of more than `LEARNT` so many are drawn at random. ``learnt`` is how difficult
-    those are, where that is known.
+    those are, and the strata of known groups, where that is worked out already.
     """
     if within is None:
         within = ~np.isnan(predicted)
@@ -372,13 +383,28 @@ def _calibrated(
     alike, devices = _alike(dataset, rows, scheme), _devices(dataset, rows, scheme)
     with one_thread():  # many small products: threads would wait for each other
         if learnt is None:
-            learnt = (learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices),)
+            learnt = learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices), None
+        hard, strata = learnt
+        trained_rows = None
+        if strata is not None:
+            trained_rows = rows_in_other_folds(dataset.groups, folds)[rows]
         lower, upper = held_out_limits(
-            dataset.X, y, seen, alike, folds[rows], LEVEL, scheme, rows=rows, devices=devices
+            dataset.X,
+            y,
+            seen,
+            alike,
+            folds[rows],
+            LEVEL,
+            scheme,
+            rows=rows,
+            devices=devices,
+            trained_rows=trained_rows,
         )
-    difficulty = scale = None
-    if learnt[0] is not None:
-        difficulty, scale = learnt[0].difficulty, learnt[0].scale
+    difficulty, scale = None, np.ones(len(y))
+    if hard is not None:
+        difficulty, scale = hard.difficulty, hard.scale
+    if strata is not None and trained_rows is not None:
+        scale = scale * strata.scale(trained_rows)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
     worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
     named = []
@@ -391,7 +417,15 @@ def _calibrated(
         "rows_beyond": int((~np.isnan(predicted)).sum() - within.sum()),
         "worst_groups": named,
     }
-    return Spread(ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty), held
+    return Spread(ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty, strata), held
+
+
+def rows_in_other_folds(groups: NDArray[Any], folds: IntArray) -> NDArray[np.int64]:
+    """Return how many rows of the group of each row, (n,), are in other folds than it."""
+    code = pd.factorize(groups)[0]
+    table = np.zeros((code.max() + 1, folds.max() + 1), dtype=np.int64)
+    np.add.at(table, (code, folds), 1)
+    return table.sum(axis=1)[code] - table[code, folds]
 
 
 def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:

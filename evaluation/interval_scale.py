@@ -8,11 +8,15 @@ cover as many rows with less width where difficulty can be told, and are worse w
 groups apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that the
 regression has not seen, the interval score (`intervals.interval_score`) falls by more than two standard errors, and by
 that of the two by which it falls most.
+
+A group of few trained rows is known less than one of many. Within the question of known groups the radius is that of a
+stratum of groups by their trained rows (`Strata`; Mondrian conformal prediction, Vovk, Lindsay, Nouretdinov & Gammerman
+2003), shrunk to that of all rows where a stratum has few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -24,7 +28,7 @@ from ..arrays import BoolArray, FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
 from .domain import LOG_PREFIX
 from .folds import drawn, make_folds
-from .intervals import LEVEL, ConformalIntervals, cross_bounds, interval_score, log_ratio
+from .intervals import LEVEL, ConformalIntervals, conformal_quantile, cross_bounds, interval_score, log_ratio
 
 POWERS: Final = (0.5, 1.0)  # of the difficulty found, how much is believed (0: intervals of one radius)
 PENALTY: Final = 0.1  # of the ridge regression on standardised columns, per row
@@ -41,6 +45,9 @@ ON_DEVICE: Final = "on device="
 LEAST_OF_DEVICE: Final = 100  # rows of a device that tell how difficult it is
 _AT_ONCE: Final = 100_000  # rows of which all columns are held once more
 _LIMITS: Final = (0.01, 0.99)  # quantiles of the difficulties seen, beyond which none is believed
+STRATA: Final = (10, 25, 60, 200)
+"""Trained rows of a group up to which it is of the first stratum, the second, ...; those of more are of the last."""
+PRIOR_ROWS: Final = 10  # rows of all strata that the factor of each is shrunk by
 
 
 @dataclass(frozen=True)
@@ -92,25 +99,80 @@ class Difficulty:
 
 
 @dataclass(frozen=True)
+class Strata:
+    """How many times as wide the interval of a known group is, by its trained rows (`STRATA`)."""
+
+    factors: tuple[float, ...]
+
+    @classmethod
+    def learn(cls, scores: FloatArray, trained_rows: NDArray[np.integer]) -> Strata:
+        """Learn the factors from scores out of fold: |log ratio| over difficulty, (n,), and the rows trained, (n,).
+
+        Of a stratum with n rows the factor is ``(q / q_all) ** (n / (n + PRIOR_ROWS))``, with q the conformal quantile
+        of its scores at `LEVEL`: a stratum without rows has that of all.
+        """
+        every = float(conformal_quantile(np.sort(scores), LEVEL))
+        place = np.searchsorted(STRATA, trained_rows)
+        factors = []
+        for stratum in range(len(STRATA) + 1):
+            part = np.sort(scores[place == stratum])
+            factor = 1.0
+            if len(part) and 0 < every < np.inf:
+                ratio = float(conformal_quantile(part, LEVEL)) / every
+                factor = float(np.clip(ratio, _EXACT, 1 / _EXACT)) ** (len(part) / (len(part) + PRIOR_ROWS))
+            factors.append(factor)
+        return cls(tuple(factors))
+
+    def scale(self, trained_rows: NDArray[np.integer]) -> FloatArray:
+        """Return the factor of each row, (n,), by the trained rows of its group."""
+        return np.array(self.factors)[np.searchsorted(STRATA, trained_rows)]
+
+    @classmethod
+    def from_list(cls, saved: Sequence[float]) -> Self:
+        """Return the strata of a manifest; a TypeError or ValueError where it is damaged."""
+        factors = tuple(float(factor) for factor in saved)
+        if len(factors) != len(STRATA) + 1 or not all(0 < factor < np.inf for factor in factors):
+            raise ValueError("factors of strata must be positive, one for each")
+        return cls(factors)
+
+
+@dataclass(frozen=True)
 class Spread:
-    """Intervals that answer one question, new rows or new groups, with the difficulty that scales them."""
+    """Intervals that answer one question, new rows or new groups, with what scales them."""
 
     intervals: ConformalIntervals
     difficulty: Difficulty | None  # None where rows have one radius
+    strata: Strata | None = None  # of known groups alone
 
-    def scale(self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None) -> FloatArray:
-        """Return how many times as wide the interval of each row is, (n,), as `Difficulty.scale`."""
-        return np.ones(len(X)) if self.difficulty is None else self.difficulty.scale(X, predicted, devices)
+    def scale(
+        self,
+        X: pd.DataFrame,
+        predicted: ArrayLike,
+        devices: ArrayLike | None = None,
+        trained_rows: NDArray[np.integer] | None = None,
+    ) -> FloatArray:
+        """Return how many times as wide the interval of each row is, (n,), as `Difficulty.scale` and `Strata.scale`."""
+        scale = np.ones(len(X))
+        if self.difficulty is not None:
+            scale = self.difficulty.scale(X, predicted, devices)
+        if self.strata is not None and trained_rows is not None:
+            scale = scale * self.strata.scale(trained_rows)
+        return scale
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
-        return {"intervals": self.intervals.to_dict(), "difficulty": self.difficulty and self.difficulty.to_dict()}
+        return {
+            "intervals": self.intervals.to_dict(),
+            "difficulty": self.difficulty and self.difficulty.to_dict(),
+            "strata": self.strata and list(self.strata.factors),
+        }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
         difficulty = Difficulty.from_dict(saved["difficulty"]) if saved.get("difficulty") else None
-        return cls(ConformalIntervals.from_dict(saved["intervals"]), difficulty)
+        strata = Strata.from_list(saved["strata"]) if saved.get("strata") else None
+        return cls(ConformalIntervals.from_dict(saved["intervals"]), difficulty, strata)
 
 
 @dataclass(frozen=True)
@@ -199,10 +261,12 @@ def held_out_limits(
     *,
     rows: BoolArray | None = None,
     devices: ArrayLike | None = None,
+    trained_rows: NDArray[np.integer] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper end of every row's interval, (n,): difficulty and radius both learnt without its fold.
+    """Return lower and upper end of every row's interval, (n,): all that it rests on is learnt without its fold.
 
-    ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold; else as `learn_difficulty`.
+    ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold, ``trained_rows`` (n,) the rows of
+    the group of each in the other folds, where intervals have strata by them; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
     features, own_groups = _names(X, devices), np.asarray(groups)
@@ -211,13 +275,16 @@ def held_out_limits(
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
         learnt = _learn(features, columns[rest], y[rest], p[rest], own_groups[rest], scheme)
-        own = (
-            (None, None)
-            if learnt is None
-            else (learnt.scale, learnt.difficulty._scale(_told(learnt.difficulty.names, columns)[test]))
-        )
-        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=own[0], level=level)
-        lower[test], upper[test] = intervals.bounds(p[test], level, scale=own[1])
+        of_rest, of_test = np.ones(rest.sum()), np.ones(test.sum())
+        if learnt is not None:
+            of_rest = learnt.scale
+            of_test = learnt.difficulty._scale(_told(learnt.difficulty.names, columns)[test])
+        if trained_rows is not None:
+            strata = Strata.learn(np.abs(log_ratio(y[rest], p[rest])) / of_rest, trained_rows[rest])
+            of_rest = of_rest * strata.scale(trained_rows[rest])
+            of_test = of_test * strata.scale(trained_rows[test])
+        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=of_rest, level=level)
+        lower[test], upper[test] = intervals.bounds(p[test], level, scale=of_test)
     return lower, upper
 
 

@@ -163,7 +163,7 @@ class TrainedModel:
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
-        return np.where(near != "", near, np.where(self.groups.holds(rows), _KNOWN, _NEW))
+        return np.where(near != "", near, np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW))
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -411,6 +411,9 @@ class TrainedModel:
     def _from_features(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
         X, reference, unlike, trained, devices = asked.X, asked.reference, asked.unlike, asked.trained, asked.devices
+        trained_rows = None
+        if self.groups is not None and any(spread.strata for spread in self.spreads.values()):
+            trained_rows = self.groups.trained_rows(asked.rows)
         check, new = self.domain.check(X), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         reasons = Reasons(len(X))
@@ -436,11 +439,23 @@ class TrainedModel:
             if spread is None:
                 reasons.add(np.flatnonzero(rows), self._no_interval(known))
                 continue
+            scale = spread.scale(
+                X[rows],
+                alone[rows],
+                None if devices is None else devices[rows],
+                None if trained_rows is None else trained_rows[rows],
+            )
             lower[rows], upper[rows] = limits(
-                spread.intervals, predicted[rows], [one[rows] for one in second], level, widen=widen[rows],
-                scale=spread.scale(X[rows], alone[rows], None if devices is None else devices[rows]),
-                outside=None if self.beyond is None else self.beyond.intervals, share=wide[rows], wider=times[rows],
-            )  # fmt: skip
+                spread.intervals,
+                predicted[rows],
+                [values[rows] for values in second],
+                level,
+                widen=widen[rows],
+                scale=scale,
+                outside=None if self.beyond is None else self.beyond.intervals,
+                share=wide[rows],
+                wider=times[rows],
+            )
         elsewhere = np.isin(trained, (SIBLING, STRANGER, FOREIGN))
         inside = np.where((new | check.extrapolated) & (trained != _MODEL), "beyond", trained)
         inside = np.select([elsewhere, trained == OTHER_HOST], ["new device", "new host"], inside)
@@ -470,7 +485,7 @@ class TrainedModel:
             text = f"no interval: this device was not trained, {there}, and how far such devices err was not measured: "
             what = "train with group=device" if self.groups and self.groups.by != ("device",) else "train on more GPUs"
             return remark("new-device-without-interval", f"{text}{what}", near=known)
-        count = len(self.groups.names) if self.groups else 0
+        count = len(self.groups.rows_of) if self.groups else 0
         text = f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new groups differ"
         return remark("new-group-without-interval", text, groups=count)
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..arrays import BoolArray
 from ..errors import DataError, counted, few
@@ -275,7 +276,7 @@ class KnownGroups:
     """The groups that were trained, by which new rows are told to be of one of them or not."""
 
     by: tuple[str, ...] | None  # as `Dataset.group_by`
-    names: frozenset[str]
+    rows_of: Mapping[str, int] = field(hash=False)  # the trained rows of each group
     devices: frozenset[str] = frozenset()  # of a run over all devices those that were trained; of others none
     hosts: frozenset[str] = frozenset()  # and from whose measurements; of a run without many hosts none
 
@@ -284,8 +285,9 @@ class KnownGroups:
         """Return the groups of a data set."""
         devices = dataset.rows["device"].unique() if dataset.target == EVERY else ()
         hosts = dataset.rows[HOST_DEVICE].unique() if dataset.host == EVERY else ()
-        known = (frozenset(map(str, names)) for names in (pd.unique(dataset.groups), devices, hosts))
-        return cls(dataset.group_by, *known)
+        counts = pd.Series(dataset.groups.astype(str)).value_counts(sort=False)
+        rows_of = {str(name): int(count) for name, count in counts.items()}
+        return cls(dataset.group_by, rows_of, frozenset(map(str, devices)), frozenset(map(str, hosts)))
 
     def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
@@ -314,29 +316,37 @@ class KnownGroups:
             nearest[~rows[HOST_DEVICE].isin(self.hosts).to_numpy()] = OTHER_HOST
         return nearest
 
-    def holds(self, rows: pd.DataFrame) -> BoolArray:
-        """Return whether each row, of operators that are known, is of a trained group; False where it states none."""
+    def trained_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
+        """Return how many rows of the group of each row were trained, (n,); 0 of one that states no group.
+
+        The rows are of operators that are known.
+        """
+        counts = np.zeros(len(rows), dtype=np.int64)
         needed = ["group"] if self.by == () else ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
         there = np.full(len(rows), all(name in rows for name in needed))
         if there.any() and needed:
             there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
         if there.any():
             group = None if self.by is None or self.by == () else self.by
-            there[there] = np.isin(groups_of(rows[there], group, self.by == ()).astype(str), list(self.names))
-        return there
+            names = pd.Series(groups_of(rows[there], group, self.by == ()).astype(str))
+            counts[there] = names.map(self.rows_of).fillna(0).to_numpy(dtype=np.int64)
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
         devices = {"devices": self.devices, "hosts": self.hosts}
         kept = {name: sorted(each) for name, each in devices.items() if each}
-        return {"by": None if self.by is None else list(self.by), "names": sorted(self.names), **kept}
+        return {"by": None if self.by is None else list(self.by), "rows_of": dict(sorted(self.rows_of.items())), **kept}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError or TypeError where it is damaged."""
         by = saved["by"]
-        every = (saved["names"], saved.get("devices", ()), saved.get("hosts", ()))
-        return cls(None if by is None else tuple(map(str, by)), *(frozenset(map(str, said)) for said in every))
+        rows_of = {str(name): int(count) for name, count in saved["rows_of"].items()}
+        if not all(count > 0 for count in rows_of.values()):
+            raise ValueError("a trained group must have rows")
+        devices, hosts = (frozenset(map(str, saved.get(name, ()))) for name in ("devices", "hosts"))
+        return cls(None if by is None else tuple(map(str, by)), rows_of, devices, hosts)
 
 
 def has_groups(rows: pd.DataFrame) -> bool:

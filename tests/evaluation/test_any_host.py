@@ -339,7 +339,7 @@ def test_what_needs_one_target_says_so(run: fc.Run) -> None:
 
 
 def test_hosts_are_kept_with_the_groups() -> None:
-    known = KnownGroups(("device",), frozenset({"a"}), frozenset({"MI300X", "L40S"}), frozenset({"MI300X"}))
+    known = KnownGroups(("device",), {"a": 3}, frozenset({"MI300X", "L40S"}), frozenset({"MI300X"}))
     assert KnownGroups.from_dict(known.to_dict()) == known
     rows = pd.DataFrame({"device": ["MI300X", "B300", "L40S"], "host_device": ["L40S", "MI300X", "MI300X"]})
     assert known.nearness(rows).tolist() == ["other host", "stranger", ""]

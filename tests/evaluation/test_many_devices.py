@@ -86,10 +86,10 @@ def test_devices_and_families_are_groups() -> None:
 
 
 def test_nearness_is_by_family() -> None:
-    known = KnownGroups(("device",), frozenset(), frozenset({"MI300X", "L40S"}))
+    known = KnownGroups(("device",), {}, frozenset({"MI300X", "L40S"}))
     rows = pd.DataFrame({"device": ["MI300X", "MI325X", "B300", "RTX 4090", "Arc Pro B60"]})
     assert known.nearness(rows).tolist() == ["", "sibling", "stranger", "sibling", "foreign"]
-    assert KnownGroups(None, frozenset()).nearness(rows).tolist() == [""] * 5
+    assert KnownGroups(None, {}).nearness(rows).tolist() == [""] * 5
 
 
 def test_a_gpu_of_another_maker_has_no_interval_and_the_reason(run: fc.Run) -> None:
