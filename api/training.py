@@ -428,8 +428,8 @@ def train(
     quick : bool
         Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its notes name the others.
     scheme : {"grouped", "kfold"}
-        What the saved model is for: workloads of new groups, or of known ones. It is chosen, and its intervals are
-        calibrated, under that scheme.
+        Which question is shown first: workloads of new groups, or of known ones. The best model of each is saved, and
+        answers the rows of its question.
     select : {"e_out", "ir10", "ir20"}
         What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
     trees : bool

@@ -13,7 +13,8 @@ A simple law (a baseline) whose E_out is no larger than that of the model so cho
 inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule. With few groups
 the smallest error of many is mostly luck, and the rule lets luck decide only between models that are liked alike. Where
 evidence from other data speaks for one model, that ``default`` is kept unless the smallest E_out is below its own by
-more than `DEFAULT_ERRORS` standard errors, a simple law's too.
+more than `DEFAULT_ERRORS` standard errors, a simple law's too. Where groups are left out each has one vote, whatever
+its rows, and of many models the ``contenders`` alone may be chosen: the price is that of choosing among them.
 
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective number of groups: a
 mean of few unequal groups has a long upper tail. The winner's own variance is too small, as what made it win is luck in

@@ -172,7 +172,6 @@ def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstim
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
         is_forest=isinstance(learner, Forest),
-        expensive=isinstance(learner, Forest | MLP),
         family=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
     )
 

@@ -108,8 +108,8 @@ def training_document(
     ``plot`` it draws what the predictions of the saved model's scheme look like. A page has ``what_if``: the sliders of
     `report.what_if`.
     """
-    data, schemes, model = metrics.get("data") or {}, metrics.get("cv") or [], metrics.get("model")
-    kept = [f"The model for {left_out(model['scheme'])} is {model['name']}."] if model else []
+    data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
+    kept = [_answering(schemes)]
     facts = [Fact(value, label) for label, value in counts(data)]
     shown = ", ".join(f"{fact.value} {fact.label}" for fact in facts if fact.value != "0")
     lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
@@ -121,7 +121,7 @@ def training_document(
             Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(data, model, run))], medium="terminal"),
+            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(data, run))], medium="terminal"),
             Facts(facts, medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
         ],
@@ -370,6 +370,15 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
             yield Headline(about(cv), f"flopcast: {percent(cv['selected']['e_out'])}", rival, said, medium=medium)
 
 
+def _answering(schemes: Sequence[Metrics]) -> str:
+    """Say which model answers which rows."""
+    names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in schemes}
+    if len(set(names.values())) == 1:
+        return f"Saved: {next(iter(names.values()))}, fitted for {' and for '.join(names)}."
+    parts = [f"{name} for {question}" for question, name in names.items()]
+    return f"Saved: {', '.join(parts)}; each row is answered by the one of its question."
+
+
 def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
     """Yield what a terminal draws of the scheme that the saved model is for: inlier curves, observed and predicted."""
     wanted = (metrics.get("model") or {}).get("scheme")
@@ -405,9 +414,9 @@ def _trust(metrics: Metrics) -> list[str]:
     return said
 
 
-def _next(data: Metrics, model: Metrics | None, run: Path | None) -> list[str]:
+def _next(data: Metrics, run: Path | None) -> list[str]:
     """Say which commands go on from a saved run."""
-    if not model or run is None:
+    if run is None:
         return []
     at = shlex.quote(str(run))
     more = f"flopcast show {at} --all for every model, feature and group"
