@@ -584,8 +584,8 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     if given._fresh is not None:  # with its probes, as a folder has it: the run that takes it is saved with both
         with TemporaryDirectory() as aside:
             given._fresh.save(Path(aside) / artifact.MODEL)
-            found = TrainedModel.of(artifact.load(Path(aside) / artifact.MODEL))
-    return found
+            found = TrainedModel.read(Path(aside) / artifact.MODEL)
+    return found.for_new_groups()
 
 
 def devices_of(model: TrainedModel) -> list[str]:

@@ -31,7 +31,9 @@ def command(
         str | None,
         opt.option("Run these models only.", "NAME[,NAME]", shown="Additive,BoostedTrees/Residual,ExtraTrees/Residual"),
     ] = None,
-    scheme: Annotated[str, opt.option("Save the best model for new groups (grouped) or known (kfold).")] = ("grouped"),
+    scheme: Annotated[str, opt.option("Which question comes first: new groups (grouped) or known ones (kfold).")] = (
+        "grouped"
+    ),
     prior_run: opt.PriorOption = None,
     interval: opt.IntervalOption = 0.9,
     metric: opt.MetricOption = "duration_us",

@@ -40,7 +40,7 @@ def command(
     without_features: opt.WithoutFeaturesOption = None,
     quick: Annotated[bool, opt.option("Two fast models only.", spelt="--quick")] = False,
     scheme: Annotated[
-        str, opt.option("Show new groups (grouped) or known ones (kfold) first; both models are saved.", panel=CHOICE)
+        str, opt.option("Which question comes first: new groups (grouped) or known ones (kfold).", panel=CHOICE)
     ] = "grouped",
     select: Annotated[
         str, opt.option("Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", panel=CHOICE)

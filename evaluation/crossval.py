@@ -228,8 +228,9 @@ def cross_validate(
     >>> from flopcast.features.matrix import build_dataset
     >>> from flopcast.models.suite import suite
     >>> from flopcast.evaluation.competition import columnar
-    >>> pairs = build_dataset(fc.read(where={"m": (None, 16)}), host="MI300X", target="MI355X")
-    >>> found = cross_validate(pairs, suite("default", columnar(pairs), models=["OLS"]), schemes=["kfold"])
+    >>> rows = fc.read(where={"m": (None, 16)}).frame
+    >>> pairs = build_dataset(rows, host=fc.gpu("MI300X"), target=fc.gpu("MI355X"))
+    >>> found = cross_validate(pairs, suite("default", columnar(pairs), names=["OLS"]), schemes=["kfold"])
     >>> found["kfold"].predictions.shape == (len(pairs), 1)
     True
     """

@@ -178,6 +178,11 @@ class TrainedModel:
         if not folder.is_dir():
             raise ArtifactError(f"{run} is not a run folder (it has no {folder.name}/): {sealing.which_run(run)}")
         sealing.check(run)
+        return cls.read(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return the model of a folder ``model/``, whose seal the caller has checked; raises as `load`."""
         inner, prior = folder / artifact.PRIOR, None
         if inner.is_dir():
             prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
@@ -272,6 +277,15 @@ class TrainedModel:
             return rows.assign(device=target)
         told = beside(rows, rows, self.recipe.metric)
         return told.assign(device=target, **{HOST_DEVICE: rows["device"]})
+
+    def for_new_groups(self) -> Self:
+        """Return the model without the one for known groups, which answers all rows then: a prior's target is new."""
+        manifest = {name: value for name, value in self.saved.manifest.items() if name != "known"}
+        model = replace(self, saved=replace(self.saved, manifest=manifest), known=None)
+        kept = manifest.get("answers")
+        if kept is not None:
+            manifest["answers"] = {**kept, "answers": model._answers(kept["rows"], float(kept["level"]))}
+        return model
 
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""

@@ -109,7 +109,7 @@ def training_document(
     `report.what_if`.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
-    kept = [_answering(schemes)]
+    kept = _answering(schemes)
     facts = [Fact(value, label) for label, value in counts(data)]
     shown = ", ".join(f"{fact.value} {fact.label}" for fact in facts if fact.value != "0")
     lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
@@ -370,13 +370,15 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
             yield Headline(about(cv), f"flopcast: {percent(cv['selected']['e_out'])}", rival, said, medium=medium)
 
 
-def _answering(schemes: Sequence[Metrics]) -> str:
+def _answering(schemes: Sequence[Metrics]) -> list[str]:
     """Say which model answers which rows."""
-    names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in schemes}
+    names = {left_out(cv["scheme"]): cv["selected"]["name"] for cv in schemes if cv.get("selected")}
+    if not names:
+        return []
     if len(set(names.values())) == 1:
-        return f"Saved: {next(iter(names.values()))}, fitted for {' and for '.join(names)}."
+        return [f"Saved: {next(iter(names.values()))}, fitted for {' and for '.join(names)}."]
     parts = [f"{name} for {question}" for question, name in names.items()]
-    return f"Saved: {', '.join(parts)}; each row is answered by the one of its question."
+    return [f"Saved: {', '.join(parts)}; each row is answered by the one of its question."]
 
 
 def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:

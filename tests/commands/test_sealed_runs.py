@@ -17,7 +17,8 @@ from flopcast.errors import ArtifactError
 from flopcast.sealing import seal
 from flopcast.tests.commands.running import call
 
-PARTS = ("metrics.json", "predictions.parquet", "model/manifest.json", "model/estimator.zip", "report.html")
+KNOWN = ("model/known/manifest.json", "model/known/estimator.zip")
+PARTS = ("metrics.json", "predictions.parquet", "model/manifest.json", "model/estimator.zip", *KNOWN, "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -325,7 +325,8 @@ def test_predict_takes_what_train_wrote(run: job.Run, saved: Path, data: Path) -
     assert len(found.frame) == 84  # the host's rows of the file
     assert found.frame["predicted_us"].notna().all()
     assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
-    fitted = run.model.estimator.predict(run.dataset.X)
+    assert run.model.known is not None
+    fitted = run.model.known.estimator.predict(run.model.known.fitted.X)  # rows of groups that were trained
     assert np.sort(found.frame["predicted_us"]) == pytest.approx(np.sort(fitted))
 
 
