@@ -237,7 +237,7 @@ _DRAFTED_BY: Final = re.compile(
 )
 _TOKENS_A_STEP: Final = re.compile(r"(?i)accept(?:ance|ed)?_len(?:gth)?$")
 _DRAFTED_TOKENS: Final = re.compile(
-    r"(?i)accept(?:ance_rate|ed_tokens)$|spec(?:ulative)?_[a-z_]*(?:draft_tokens|drafts|num_steps|speculative_tokens)$"
+    r"(?i)accept(?:ance_rate|ed_tokens)$|spec(?:ulative)?_[a-z_]{0,30}(?:draft_tokens|drafts|num_steps|speculative_tokens)$"
     r"|num_(?:draft|speculative)_tokens$"
 )
 

@@ -52,7 +52,7 @@ def printed(readme: str) -> list[tuple[str, str, str, float]]:
         scheme = next((SCHEMES[words] for words in SCHEMES if line.strip().startswith(words)), scheme)
         if line.split()[:1] == ["model"]:
             columns = [COLUMNS.get(word, word) for word in line.split()[1:] if word.isdigit() or COLUMNS.get(word)]
-        elif row := ROW.match(line.strip()):
+        elif row := ROW.match(f"{line.strip()} "):
             found += [(scheme, row[1], *figure) for figure in zip(columns, map(float, row[2].split()), strict=True)]
     return found
 
